@@ -18,6 +18,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+from bench.assumed_conditions import AssumedConditions
 from bench.common import Table, Target, arguments, report, spread_of
 from bench.loop import Loop
 from function_tokens.mapper import Mapper
@@ -124,7 +125,9 @@ def _shell(mapper: Mapper, executor: NotingExecutor) -> tuple[StreamingParser, S
     def ignore(event: RunEvent) -> None:
         return None
 
-    scheduler = Scheduler(mapper, executor, executor.loop, ignore, new_call_id=lambda: f"{next(ids):032x}")
+    scheduler = Scheduler(
+        mapper, executor, executor.loop, ignore, new_call_id=lambda: f"{next(ids):032x}", conditions=AssumedConditions({}, None)
+    )
     executor.scheduler = scheduler
     scheduler.open_stream("s")
     return StreamingParser(), scheduler

@@ -23,6 +23,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+from bench.assumed_conditions import AssumedConditions
 from bench.bench_coco_tasks import TASKS
 from bench.common import Table, arguments, report
 from bench.loop import Loop
@@ -151,7 +152,14 @@ class Body:
 
     def __post_init__(self) -> None:
         ids = itertools.count(1)
-        self.scheduler = Scheduler(self.robot.mapper, self, Loop(), self._event, new_call_id=lambda: f"c{next(ids)}")
+        self.scheduler = Scheduler(
+            self.robot.mapper,
+            self,
+            Loop(),
+            self._event,
+            new_call_id=lambda: f"c{next(ids)}",
+            conditions=AssumedConditions({}, None),
+        )
         self.scheduler.open_stream("s")
 
     def start(self, call: Call) -> None:

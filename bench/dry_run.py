@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from bench.assumed_conditions import AssumedConditions
 from bench.virtual_clock import VirtualClock
 from function_tokens.mapper import Mapper
 from function_tokens.parsing.parser import StreamingParser
@@ -166,7 +167,7 @@ def dry_run(
         new_call_id=lambda: f"c{next(ids)}",
         routines=routines,
         settings=_SETTINGS,
-        conditions=conditions,
+        conditions=conditions or AssumedConditions({}, default=None),
     )
     executor.scheduler = scheduler
     parser = StreamingParser(mode)

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from bench.assumed_conditions import AssumedConditions, plain
 from bench.commands.tokens import InputError, pieces, problem_line, until_reader_leaves, write_utf8
-from function_tokens.scheduling.conditions import AssumedConditions, plain
 from ghostshell_ros.cli.output import fail
 
 if TYPE_CHECKING:

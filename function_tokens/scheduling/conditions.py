@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -39,35 +39,6 @@ class ConditionSource(Protocol):
 
         A late answer is ignored.
         """
-
-
-class AssumedConditions:
-    """Implement `ConditionSource` for a run without a robot: what was given, else one assumption for all.
-
-    `check` finds faults of a condition as it stands. Each assumption made is kept in `assumed`, once.
-    """
-
-    def __init__(
-        self, given: Mapping[str, bool], default: bool | None = True, check: Callable[[str], str] = lambda condition: ""
-    ) -> None:
-        self._given = {plain(condition): holds for condition, holds in given.items()}
-        self._default = default
-        self._check = check
-        self.assumed: dict[str, bool | None] = {}
-        self.unused = dict.fromkeys(self._given)
-        """Conditions that were given and not asked (so far)."""
-
-    def fault(self, condition: str) -> str:
-        return self._check(condition)
-
-    def ask(self, condition: str, answer: Answer, process_id: str) -> None:
-        known = plain(condition)
-        self.unused.pop(known, None)
-        if known in self._given:
-            answer(Verdict(self._given[known], "as given"))
-            return
-        self.assumed[condition] = self._default
-        answer(Verdict(self._default, "nobody said whether it does" if self._default is None else "assumed"))
 
 
 def constant(condition: str) -> bool | None:
@@ -117,8 +88,3 @@ def break_branches(parent: Call | None, why: str) -> None:
 def none_held(element: Call) -> bool:
     """Return whether an element had branches and none was taken."""
     return element.has_branches and element.taken_branch is None and not element.broken_branch
-
-
-def plain(condition: str) -> str:
-    """Return a condition in its one spelling: single spaces and single quotes."""
-    return " ".join(condition.replace('"', "'").split())

@@ -16,7 +16,6 @@ from function_tokens.routines import RoutineStore
 from function_tokens.scheduling.call_table import CallTable
 from function_tokens.scheduling.calls import Call, CallState, Executor, Role, Stream
 from function_tokens.scheduling.conditions import (
-    AssumedConditions,
     ConditionSource,
     Verdict,
     break_branches,
@@ -74,13 +73,13 @@ class Scheduler:
         process_id: str = "",
         routines: RoutineStore | None = None,
         settings: SchedulerSettings | None = None,
-        conditions: ConditionSource | None = None,
+        conditions: ConditionSource,
         on_steps: Callable[[StepQueue], None] = lambda steps: None,
     ) -> None:
         self._settings = settings or SchedulerSettings()
         self._clock = clock
         self._executor = executor
-        self._conditions = conditions or AssumedConditions({}, default=None)
+        self._conditions = conditions
         self._table = CallTable(
             process_id,
             executor,

@@ -13,6 +13,7 @@ from typing import Any
 
 from shell_kit import mapper
 
+from bench.assumed_conditions import AssumedConditions
 from bench.dry_run import VirtualExecutor
 from bench.reading import read_blocks
 from bench.virtual_clock import VirtualClock
@@ -268,7 +269,12 @@ class Bench:
 
     def _new_scheduler(self) -> None:
         self.scheduler = Scheduler(
-            self._mapper, self.body, self.clock, self._run_event, new_call_id=lambda: f"c{next(self.ids)}"
+            self._mapper,
+            self.body,
+            self.clock,
+            self._run_event,
+            new_call_id=lambda: f"c{next(self.ids)}",
+            conditions=AssumedConditions({}, None),
         )
         self.body.scheduler = self.scheduler
 

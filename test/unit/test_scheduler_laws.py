@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from shell_kit import Node, mapper, reference_schedule
 
+from bench.assumed_conditions import AssumedConditions
 from bench.dry_run import DryRun, dry_run
 from bench.virtual_clock import VirtualClock
 from function_tokens.parsing.parser import StreamingParser
@@ -166,6 +167,7 @@ class Rig:
             self.events.append,
             new_call_id=lambda: f"c{next(ids)}",
             settings=SchedulerSettings(**settings),
+            conditions=AssumedConditions({}, None),
         )
         self.parser = StreamingParser("lenient")
         self.scheduler.open_stream("s")

@@ -9,9 +9,9 @@ import pytest
 from shell_kit import mapper
 from step_kit import Asked, Plan
 
+from bench.assumed_conditions import AssumedConditions
 from bench.dry_run import DryRun, dry_run
 from function_tokens.routines import Routine, RoutineStore
-from function_tokens.scheduling.conditions import AssumedConditions
 from skill_kernel.codes import CallCode, Outcome, ParseCode
 from skill_kernel.events import ProcessKind, StreamEvent, StreamKind
 

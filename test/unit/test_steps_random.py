@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from shell_kit import mapper
 from step_kit import Plan, Told
 
+from bench.assumed_conditions import AssumedConditions
 from bench.dry_run import DryRun, call_line, dry_run
 from function_tokens.run_model import CallRun
 from function_tokens.scheduling.calls import Call
-from function_tokens.scheduling.conditions import AssumedConditions
 from function_tokens.scheduling.queues import StepQueue
 from skill_kernel.codes import Outcome
 from skill_kernel.events import ProcessKind

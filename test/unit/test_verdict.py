@@ -10,6 +10,7 @@ from types import SimpleNamespace
 import pytest
 from shell_kit import mapper
 
+from bench.assumed_conditions import AssumedConditions
 from bench.dry_run import VirtualExecutor
 from bench.virtual_clock import VirtualClock
 from function_tokens.parsing.parser import StreamingParser
@@ -47,7 +48,10 @@ class Bench:
         executor = WeighingExecutor(self.body, "p", verdicts, world, self.clock)  # type: ignore[arg-type]
         self.ended: dict[str, CallEvent] = {}
         ids = itertools.count()
-        self.scheduler = Scheduler(mapper(), executor, self.clock, self._event, new_call_id=lambda: f"c{next(ids)}")
+        assumed = AssumedConditions({}, None)
+        self.scheduler = Scheduler(
+            mapper(), executor, self.clock, self._event, new_call_id=lambda: f"c{next(ids)}", conditions=assumed
+        )
         self.body.scheduler = executor.scheduler = self.scheduler
 
     def _event(self, event: RunEvent) -> None:
