@@ -44,7 +44,7 @@ COMMON = (
 )
 """Modules that most nodes import."""
 MAX_REQUEST = 65_536
-"""Maximum size of a request: a command line and a folder [bytes]."""
+"""Maximum size of a request, a command line [bytes]."""
 REPLY_TIMEOUT_S = 30.0
 """Timeout of a request. The first one waits for the server's imports."""
 _POLL_S = 0.05
@@ -124,12 +124,12 @@ class ForkServer:
             raise
         self._socket.settimeout(_POLL_S)
 
-    def start(self, argv: Sequence[str], folder: str | None, cancelled: Callable[[], bool]) -> Forked:
+    def start(self, argv: Sequence[str], cancelled: Callable[[], bool]) -> Forked:
         """Start a node. Raises OSError when the server is dead, does not reply or cannot fork, or when `cancelled` says so.
 
         After an error, no other node can be started; those that run go on.
         """
-        request = json.dumps([list(argv), folder]).encode()
+        request = json.dumps(list(argv)).encode()
         if len(request) > MAX_REQUEST:
             raise OSError(errno.E2BIG, os.strerror(errno.E2BIG))
         readers: list[int] = []
@@ -232,10 +232,7 @@ class _Server:
         # Reply only after setsid, so that the client can signal the process group.
         self._control.send(_INT32.pack(os.getpid()))
         self._control.close()
-        argv, folder = json.loads(request)
-        if folder is not None:
-            os.chdir(folder)
-        sys.argv = argv
+        argv = sys.argv = json.loads(request)
         sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]
         setproctitle(" ".join(argv))
         code = executables.run(Path(argv[0]).name)

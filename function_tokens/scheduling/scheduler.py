@@ -79,7 +79,6 @@ class Scheduler:
         self._settings = settings or SchedulerSettings()
         self._clock = clock
         self._executor = executor
-        self._conditions = conditions
         self._table = CallTable(
             process_id,
             executor,
@@ -90,9 +89,7 @@ class Scheduler:
             self._settle,
             self._settings.observe_timeout_s,
         )
-        self._tokens = TokenHandler(
-            self._table, clock, mapper, self._conditions, new_call_id, routines, self._settings.max_unstarted
-        )
+        self._tokens = TokenHandler(self._table, clock, mapper, conditions, new_call_id, routines, self._settings.max_unstarted)
         self._observing: Call | None = None
         self._busy = False
         self._paused = False
@@ -370,7 +367,7 @@ class Scheduler:
             self._decide(call, verdict)
             self._settle()
 
-        self._conditions.ask(condition, answer, self._table.process_id)
+        self._tokens.conditions.ask(condition, answer, self._table.process_id)
         if not answered:
             late = Verdict(None, f"no answer within {timeout_s:g} s")
             pending.append(self._clock.call_later(timeout_s, lambda: answer(late)))

@@ -11,10 +11,10 @@ from typing import Any
 from rclpy.timer import Timer
 from std_msgs.msg import Bool
 
-from ghostshell_ros.drivers.refusal import DriverRefusal as DriverRefusal
 from ghostshell_ros.runtime.goal_server import Goal, GoalServer, with_reason
 from ghostshell_ros.runtime.lifecycle import ManagedNode
 from ghostshell_ros.wire.qos import LATCHED
+from skill_kernel.skills.drivers import DriverRefusal as DriverRefusal
 
 FREE_S = 0.35
 """Time a goal waits to hear that a halt was cleared or the base given back; the kernel may hear of it sooner."""

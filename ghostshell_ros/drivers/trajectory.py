@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from enum import IntEnum
 from itertools import pairwise
 
-from ghostshell_ros.drivers.refusal import DriverRefusal
 from skill_kernel.robot import JointConfig
+from skill_kernel.skills.drivers import DriverRefusal
 
 MAX_POINTS = 10_000
 SLACK = 1e-3

@@ -15,36 +15,27 @@ from typing import Any
 from lxml import etree
 
 from ghostshell_ros.launcher import substitution, values
-from ghostshell_ros.launcher.specs import (
-    InlineParameters,
-    LaunchError,
-    ProcessSpec,
-    nearest,
-    package_executable,
-    package_prefix,
-    package_share,
-)
+from ghostshell_ros.launcher.specs import InlineParameters, LaunchError, ProcessSpec, nearest, package_executable, package_share
 from ghostshell_ros.launcher.substitution import Call, Template
 
 PACKAGE = "ghostshell"
 NAMESPACE = "ros_namespace"
 """The variable in which launch keeps the pushed namespace."""
 
-_ACTIONS = "arg let set_env unset_env push_ros_namespace group include node executable"
-_PROCESS = "cwd output respawn respawn_delay respawn_max_retries on_exit sigterm_timeout sigkill_timeout"
+_ACTIONS = "arg let set_env push_ros_namespace group include node executable"
+_PROCESS = "output respawn respawn_delay respawn_max_retries on_exit sigterm_timeout sigkill_timeout"
 _GRAMMAR = {
     "launch": ("", "", _ACTIONS),
     "arg": ("name", "default description", "choice"),
     "choice": ("value", "", ""),
     "let": ("name value", "", ""),
     "set_env": ("name value", "", ""),
-    "unset_env": ("name", "", ""),
     "push_ros_namespace": ("namespace", "", ""),
     "group": ("", "scoped", _ACTIONS),
     "include": ("file", "", "arg"),
     "include/arg": ("name value", "", ""),
     "node": ("exec", f"pkg name namespace exec_name args ros_args {_PROCESS}", "param remap env"),
-    "executable": ("cmd", f"name shell {_PROCESS}", "env"),
+    "executable": ("cmd", f"name {_PROCESS}", "env"),
     "param": ("name value", "type", ""),
     "param from a file": ("from", "", ""),
     "remap": ("from to", "", ""),
@@ -54,7 +45,7 @@ _GRAMMAR = {
 
 Actions may have `if` or `unless` besides.
 """
-_FIXED = "description on_exit type scoped shell respawn_delay respawn_max_retries sigterm_timeout sigkill_timeout".split()
+_FIXED = "description on_exit type scoped respawn_delay respawn_max_retries sigterm_timeout sigkill_timeout".split()
 """Attributes in which launch allows no substitution."""
 
 _UNSUPPORTED_VARIABLES = ("launch-prefix", "launch-prefix-filter", "emulate_tty", "global_params", "ros_remaps")
@@ -234,8 +225,6 @@ class _Performer:
             self._set(get("name"), get("value"), place)
         elif tag == "set_env":
             self.environment[get("name")] = get("value")
-        elif tag == "unset_env":
-            self.environment.pop(get("name"), None)
         elif tag == "push_ros_namespace":
             self.variables[NAMESPACE] = self._namespace(get("namespace"), place)
         elif tag == "group":
@@ -298,8 +287,6 @@ class _Performer:
                 name=f"{label or os.path.basename(str(command[0]))}-{len(self.specs) + 1}",
                 command=command,
                 environment=self.environment | own,
-                cwd=get("cwd") or None,
-                shell=bool(values.typed(element.get("shell", "false"), "bool", place)),
                 output=output,
                 respawn=bool(values.typed(get("respawn") or "false", "bool", place)),
                 respawn_delay_s=self._seconds(element, "respawn_delay", "0"),
@@ -408,8 +395,7 @@ class _Performer:
                 return self._directory()
             if call.name == "equals":
                 return values.equal(*arguments)
-            find = package_share if call.name == "find-pkg-share" else package_prefix
-            return str(find(arguments[0], self.environment))
+            return str(package_share(arguments[0], self.environment))
         except LaunchError as error:
             raise LaunchError(f"$({call.name} …): {error}", place) from error
 

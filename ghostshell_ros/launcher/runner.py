@@ -218,13 +218,13 @@ class LaunchRun:
 
     def _fork(self, spec: ProcessSpec, argv: Sequence[str]) -> Forked | None:
         """Fork a node. Return None where the program or its environment is unsuitable, and once a fork has failed."""
-        if spec.shell or self._fork_failed or not forkable(argv):
+        if self._fork_failed or not forkable(argv):
             return None
         try:
             self._forks = self._forks or ForkServer(spec.environment)
             if self._forks.environment != spec.environment:
                 return None
-            return self._forks.start(argv, spec.cwd, lambda: self._stopping)
+            return self._forks.start(argv, lambda: self._stopping)
         except OSError:  # where an import is broken, the node reports it when it is started by itself
             self._fork_failed = True
             return None
@@ -313,9 +313,7 @@ def _spawn(spec: ProcessSpec, argv: Sequence[str]) -> subprocess.Popen[str]:
         die_with(parent)
 
     return subprocess.Popen(
-        " ".join(argv) if spec.shell else argv,
-        shell=spec.shell,
-        cwd=spec.cwd,
+        argv,
         env=dict(spec.environment),
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,

@@ -53,8 +53,6 @@ class ProcessSpec:
     """Label in the output: the executable's name and a running number, from 1."""
     command: tuple[str | InlineParameters, ...]
     environment: Mapping[str, str]
-    cwd: str | None = None
-    shell: bool = False
     output: str = "log"
     """`screen`: both streams; `log`: stdout to the log file, stderr to both; `both`: everything to both."""
     respawn: bool = False

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from ghostshell_ros.launcher.specs import LaunchError, nearest
 
-ARITY = {"var": (1, 2), "env": (1, 2), "find-pkg-share": (1, 1), "find-pkg-prefix": (1, 1), "dirname": (0, 0), "equals": (2, 2)}
+ARITY = {"var": (1, 2), "env": (1, 2), "find-pkg-share": (1, 1), "dirname": (0, 0), "equals": (2, 2)}
 """Known substitutions with their minimum and maximum argument counts."""
 
 _CALL_START = re.compile(r"(?<!\\)\$\(")

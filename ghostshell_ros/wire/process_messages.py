@@ -1,15 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Convert processes and their history to messages."""
+"""Convert processes, their history and their plans to and from messages."""
 
 from __future__ import annotations
 
 from dataclasses import asdict
 from typing import Any
 
+from builtin_interfaces.msg import Time
 from ghostshell.action import RunTask
 from ghostshell.msg import CallRecord, LayerUsage, ProcessState
+from ghostshell.msg import Plan as PlanMsg
 
+from ghostshell_ros.wire.codec import filled
 from ghostshell_ros.wire.values import time_message
+from planners.plan import GlobalEvent, Plan, Subtask, SubtaskStatus
 from planners.prompts.prompt import CallReport
 from skill_kernel.events import read_arguments
 from skill_kernel.processes.process import Process
@@ -69,3 +73,21 @@ def _record(call: Any) -> CallRecord:
 
 def _degraded_text(process: Process) -> str:
     return "; ".join(f"{layer}: {how}" for layer, how in process.degraded)
+
+
+def plan_message(process_id: str, plan: Plan, stamp: Time) -> PlanMsg:
+    """Return a plan as topic `plans` carries it."""
+    message: PlanMsg = filled(PlanMsg(), {"stamp": stamp, "process_id": process_id, **asdict(plan)})
+    return message
+
+
+def plan_of(message: PlanMsg) -> Plan:
+    """Return the plan in a message; an unknown status counts as pending."""
+    known = {int(status) for status in SubtaskStatus}
+    subtasks = tuple(
+        Subtask(s.id, s.description, s.criteria, SubtaskStatus(s.status if s.status in known else 0), tuple(s.watch))
+        for s in message.subtasks
+    )
+    events = tuple(GlobalEvent(e.id, e.condition, e.response, e.fired) for e in message.events)
+    same = ("revision", "complete", "achieved", "given_up", "reason", "made_by")
+    return Plan(subtasks=subtasks, events=events, **{name: getattr(message, name) for name in same})

@@ -16,6 +16,14 @@ class StopEvent(Protocol):
     def wait(self, timeout: float | None = None) -> bool: ...
 
 
+class DriverRefusal(Exception):
+    """Refuse or end a goal; `code` is a constant of the action or a CallCode, the message goes to the caller."""
+
+    def __init__(self, code: int, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+
+
 @dataclass(frozen=True)
 class DriverResult:
     """How a driver's action ended. `values` holds the fields of the action's result by name, nested messages as mappings."""

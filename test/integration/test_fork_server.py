@@ -178,9 +178,10 @@ def test_where_the_server_cannot_import_the_node_itself_says_why(tmp_path: Path)
     assert any("a broken numpy" in event.line for event in launch.events if isinstance(event, Output))
 
 
-def test_a_module_in_the_folder_of_the_launch_shadows_nothing(tmp_path: Path) -> None:
+def test_a_module_in_the_folder_of_the_launch_shadows_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "numpy.py").write_text("raise ImportError('a numpy of somebody else')\n")
-    launch = Watched(spec(tmp_path, 1, cwd=str(tmp_path)))
+    monkeypatch.chdir(tmp_path)
+    launch = Watched(spec(tmp_path, 1))
     with launch.run as run:
         run.start()
         assert Path(f"/proc/{launch.up()}/cwd").readlink() == tmp_path

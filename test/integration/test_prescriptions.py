@@ -63,7 +63,7 @@ class Watcher(Observer):
         self.people = 0
         self.prescribe = self.create_client(Prescribe, "prescribe")
         self.reflexes = self.create_client(CompileReflex, "compile_reflex")
-        self.sentences = self.create_publisher(String, "prescribe", INSTRUCTION)
+        self.sentences = self.create_publisher(String, "prescription", INSTRUCTION)
         self._seen = self.create_publisher(ObservationMsg, "observation", OBSERVATION)
         self.create_subscription(PrescriptionArray, "prescriptions", self._prescribed, LATCHED)
         self.steady_timer(0.1, self._observe)

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ghostshell_ros.drivers.refusal import DriverRefusal
 from ghostshell_ros.drivers.trajectory import MotionCode, Trajectory
 from skill_kernel.robot import JointConfig
+from skill_kernel.skills.drivers import DriverRefusal
 
 KNOWN = {"a", "b", "c"}
 

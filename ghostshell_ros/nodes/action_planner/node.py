@@ -23,7 +23,7 @@ from ghostshell_ros.runtime.robot_setup import declare_robot
 from ghostshell_ros.runtime.scene import Scene
 from ghostshell_ros.runtime.service_client import ServiceClient
 from ghostshell_ros.wire.events import EventWriter, read_events
-from ghostshell_ros.wire.plan_messages import plan_of
+from ghostshell_ros.wire.process_messages import plan_of
 from ghostshell_ros.wire.qos import LATCHED, PLANS
 from ghostshell_ros.wire.values import ros_text, seconds
 from planners.installed_strategies import load_strategies, parameters_of

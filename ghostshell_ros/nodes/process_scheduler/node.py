@@ -72,7 +72,7 @@ class ProcessSchedulerNode(RuntimeNode):
     asks for advice; standing guidelines begin reactive processes (docs/prescriptions.md).
 
     Topics: `instruction`, with `global_instruction` also `/instruction`, `events`, `kernel_state`, `halted`,
-    `scheduler_heartbeat`, `observation`, `prescribe`, `reflex_states` (in); `processes` and `prescriptions` (latched),
+    `scheduler_heartbeat`, `observation`, `prescription`, `reflex_states` (in); `processes` and `prescriptions` (latched),
     `process_heartbeat` (10 Hz), `events`, `prompts` (out). Action: `run_task`. Services: `control_process`, `prescribe`;
     client of `skill_kernel/process_lease`, `halt`, `compile_reflex` and the `interrupt` services.
     """

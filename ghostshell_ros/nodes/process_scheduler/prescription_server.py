@@ -53,7 +53,7 @@ class RefusedError(RecordError):
 
 
 class PrescriptionServer:
-    """Serves `prescribe` (Prescribe), hears sentences on the topic `prescribe` and publishes all prescriptions on
+    """Serves `prescribe` (Prescribe), hears sentences on the topic `prescription` and publishes all prescriptions on
     `prescriptions` (latched), reflexes among them; client of `compile_reflex`, reader of `reflex_states`.
 
     A sentence on the topic is routed: a task begins at once, a guideline is kept and enabled, a reflex is compiled and
@@ -98,7 +98,7 @@ class PrescriptionServer:
         self._publisher = node.create_publisher(PrescriptionArray, "prescriptions", LATCHED)
         self._compile = ServiceClient(node, CompileReflex, "compile_reflex")
         node.create_subscription(ReflexStateArray, "reflex_states", self._reflex_states, LATCHED)
-        node.create_subscription(String, "prescribe", self._heard, INSTRUCTION)
+        node.create_subscription(String, "prescription", self._heard, INSTRUCTION)
         node.create_service(Prescribe, "prescribe", self._prescribe)
         self._changed()
         node.call_soon(node.call_later, LOADED_S, self._loaded)

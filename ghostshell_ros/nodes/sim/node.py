@@ -15,8 +15,7 @@ from sensor_msgs.msg import CameraInfo, Image, JointState
 
 from ghostshell_ros.nodes.sim.sim_base import SimBase
 from ghostshell_ros.nodes.sim.sim_frames import SimFrames
-from ghostshell_ros.nodes.sim.sim_objects import SimObjects
-from ghostshell_ros.nodes.sim.sim_sensors import SimSensors, Simulated
+from ghostshell_ros.nodes.sim.sim_sensors import SimObjects, SimSensors, Simulated
 from ghostshell_ros.runtime.node import Health, Level, NodeStartError, RuntimeNode
 from ghostshell_ros.sim.pictures import PictureThread, Shot
 from ghostshell_ros.sim.world import BaseState, SimWorld, SimWorldError, State

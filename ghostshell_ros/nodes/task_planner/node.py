@@ -16,8 +16,7 @@ from ghostshell_ros.runtime.node import Health, Level, RuntimeNode, SteadyClock
 from ghostshell_ros.runtime.robot_setup import declare_robot
 from ghostshell_ros.runtime.scene import Scene
 from ghostshell_ros.wire.events import EventWriter, read_events
-from ghostshell_ros.wire.plan_messages import plan_message
-from ghostshell_ros.wire.process_messages import call_reports
+from ghostshell_ros.wire.process_messages import call_reports, plan_message
 from ghostshell_ros.wire.qos import LATCHED, PLANS
 from ghostshell_ros.wire.values import seconds
 from planners.installed_strategies import strategies_that_want
