@@ -47,18 +47,16 @@ MAX_REQUEST = 65_536
 """Maximum size of a request, a command line [bytes]."""
 REPLY_TIMEOUT_S = 30.0
 """Timeout of a request. The first one waits for the server's imports."""
-_POLL_S = 0.05
 _INT32 = struct.Struct("i")
 _PROGRAM = f"import sys; sys.path[0] or sys.path.pop(0); from {__name__} import main; main()"
 """The working directory, which `-c` adds to the path, is not searched for modules."""
-_PR_SET_PDEATHSIG = 1
 _PRCTL = ctypes.CDLL(None).prctl if sys.platform == "linux" else None
 
 
 def die_with(parent: int) -> None:
     """Ask the kernel to kill this process when the thread that started it exits; `parent` is the process of that thread."""
     if _PRCTL is not None:
-        _PRCTL(_PR_SET_PDEATHSIG, signal.SIGKILL)
+        _PRCTL(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
         if os.getppid() != parent:  # it exited before it could be watched
             os._exit(1)
 
@@ -122,7 +120,7 @@ class ForkServer:
         except OSError:
             self._socket.close()
             raise
-        self._socket.settimeout(_POLL_S)
+        self._socket.settimeout(0.05)
 
     def start(self, argv: Sequence[str], cancelled: Callable[[], bool]) -> Forked:
         """Start a node. Raises OSError when the server is dead, does not reply or cannot fork, or when `cancelled` says so.

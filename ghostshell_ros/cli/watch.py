@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from skill_kernel.observation.model import Observation
 
 SHOW_S = 0.5
-"""Shortest time for which an observation is shown before the next one."""
+"""Minimum time between two displayed observations."""
 
 
 def observe(
@@ -49,6 +49,8 @@ def observe(
             try:
                 message = heard.get(timeout=wait)
             except queue.Empty:
+                if shown_s > 0:
+                    continue
                 fail(f"no observer of robot '{robot}' says anything; is it launched on this ROS domain?")
             if time.monotonic() - shown_s >= SHOW_S:
                 if follow and console.is_terminal:

@@ -26,7 +26,7 @@ def has_sound_device() -> bool:
 
 
 class TimedJob(Job):
-    """Last `duration_s`, or with None until it is cancelled."""
+    """Run for `duration_s`, or until cancelled if it is None."""
 
     def __init__(self, driver: Driver, goal: Goal, duration_s: float | None) -> None:
         super().__init__(driver, goal)
@@ -42,13 +42,13 @@ class TimedJob(Job):
 
 
 class SoundDriver(Driver):
-    """Let goals be heard through a program where there is a sound device, and otherwise last for their time."""
+    """Play goals through a program if there is a sound device; otherwise run them silently for their duration."""
 
     failure: int
     """Code of the action for a sound that could not be made."""
 
     def find_program(self, parameter: str, choice: str, names: tuple[str, ...], package: str) -> str:
-        """Declare the parameter for the sound: by the program, silent (timing), or either (auto). Return the program's path.
+        """Declare the sound parameter (the program, `timing` for silent, or `auto`) and return the program's path.
 
         Raises NodeStartError when the program is asked for and not installed.
         """
@@ -71,7 +71,7 @@ class SoundDriver(Driver):
 
 
 class SoundJob(TimedJob):
-    """Last as long as a command runs, or `duration_s` where its driver is silent; one that loops starts again at its end.
+    """Run while a command runs, or for `duration_s` if the driver is silent; a looping job restarts its command.
 
     The command runs in a session of its own, so that a cancel ends it with all its children. What `stdin` returns, called
     on a thread of its own, is written to it.
@@ -133,6 +133,9 @@ class SoundJob(TimedJob):
         except subprocess.TimeoutExpired:
             _kill(process)
             stderr = f"no end after {self._deadline_s:.0f} s".encode()
+        except Exception as error:  # noqa: BLE001 - the goal must end, whatever made no sound
+            _kill(process)
+            stderr = f"{type(error).__name__}: {error}".encode()
         last = stderr.decode(errors="replace").strip().splitlines()[-1:]
         self.driver.call_soon(self._command_ended, process.wait(), last[0] if last else "")
 
@@ -155,7 +158,7 @@ class SoundJob(TimedJob):
 
 
 def _kill(process: subprocess.Popen[bytes]) -> None:
-    """End a child's whole session. Its number is safe to use while the child was not reaped."""
+    """Kill a child's process group. Its number cannot be reused until the child is reaped."""
     if process.poll() is None:
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)

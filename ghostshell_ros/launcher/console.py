@@ -19,7 +19,7 @@ from ghostshell_ros.launcher.runner import Event, LaunchRun, Output, Report, Sta
 from ghostshell_ros.launcher.specs import LaunchError, ProcessSpec
 
 _ONE_PRESS_S = 0.3
-"""Signals closer than this are one: `timeout` and some shells send theirs to the process and to its group."""
+"""Signals closer than this count as one, because `timeout` and some shells signal both the process and its group."""
 _TERMINATIONS = (signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 
 
@@ -35,7 +35,7 @@ def parse_arguments(words: Sequence[str]) -> dict[str, str]:
 
 
 def run(specs: Sequence[ProcessSpec]) -> int:
-    """Run the processes in the foreground until they have ended; Ctrl-C ends them, a second one sooner.
+    """Run the processes in the foreground until they have ended; Ctrl-C stops them, and a second one stops them faster.
 
     The exit status is that of `ros2 launch`: 0 when they ended or were interrupted, whatever their own codes, and 1
     when the runner itself was terminated.
@@ -64,7 +64,7 @@ def arguments_text(arguments: Sequence[DeclaredArgument]) -> str:
 
 
 def _open_log(specs: Sequence[ProcessSpec]) -> TextIO | None:
-    """Open the launch log where a process's output goes there."""
+    """Open the launch log if any process writes to it."""
     if all(spec.output == "screen" for spec in specs):
         return None
     own, home = os.environ.get("ROS_LOG_DIR"), os.environ.get("ROS_HOME")
@@ -82,7 +82,7 @@ def _open_log(specs: Sequence[ProcessSpec]) -> TextIO | None:
 
 
 class _Printer:
-    """Writes events to the terminal and the log; when the terminal is gone, it asks for the end."""
+    """Write events to the terminal and the log, and request a stop when the terminal is gone."""
 
     def __init__(self, specs: Sequence[ProcessSpec], log: TextIO | None) -> None:
         self._outputs = {spec.name: spec.output for spec in specs}
@@ -95,13 +95,14 @@ class _Printer:
         line = _line(event)
         kind = self._outputs[event.name] if isinstance(event, Output) else "both"
         if kind != "screen" and self._log is not None:
-            self._log.write(f"{line}\n")
+            with contextlib.suppress(OSError):  # a full disk must not end the robot
+                self._log.write(f"{line}\n")
         shown = kind != "log" or (isinstance(event, Output) and event.stream == "stderr")
         if self._silent or not shown:
             return
         try:
             print(line, flush=True)
-        except BrokenPipeError:
+        except OSError:  # a closed pipe, or a terminal that hung up
             self._silent = True
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             self.on_broken_pipe()
@@ -121,7 +122,7 @@ def _line(event: Event) -> str:
 
 @contextlib.contextmanager
 def _signals(processes: LaunchRun, printer: _Printer) -> Iterator[None]:
-    """Ctrl-C and the signals that end a program stop the processes, for the time of the block."""
+    """Stop the processes on Ctrl-C or a termination signal while the block runs. A SIGHUP that nohup ignores stays ignored."""
     last_s = float("-inf")
 
     def stop(number: int, _: FrameType | None) -> None:
@@ -130,11 +131,13 @@ def _signals(processes: LaunchRun, printer: _Printer) -> Iterator[None]:
         before_s, last_s = last_s, time.monotonic()
         if last_s - before_s < _ONE_PRESS_S:
             return
-        name = signal.Signals(number).name
-        os.write(sys.stderr.fileno(), f"[WARNING] [launch]: {name}, stopping; once more to hasten it\n".encode())
         processes.request_stop()
+        name = signal.Signals(number).name
+        with contextlib.suppress(OSError):  # the terminal may be what has gone
+            os.write(sys.stderr.fileno(), f"[WARNING] [launch]: {name}, stopping; once more to hasten it\n".encode())
 
-    before = {number: signal.signal(number, stop) for number in (signal.SIGINT, *_TERMINATIONS)}
+    heeded = [n for n in (signal.SIGINT, *_TERMINATIONS) if n != signal.SIGHUP or signal.getsignal(n) is not signal.SIG_IGN]
+    before = {number: signal.signal(number, stop) for number in heeded}
     try:
         yield
     finally:

@@ -29,7 +29,7 @@ OFFICIAL_KEY: Mapping[str, str] = {"openai": "OPENAI_API_KEY", "anthropic": "ANT
 
 
 class ConfigError(ValueError):
-    """Say that a model's configuration is wrong. The message names the entry, the key and what to do. It never repeats a value
+    """Report an invalid model configuration. The message names the entry, the key and what to do. It never repeats a value
     that could be a key."""
 
 
@@ -40,8 +40,8 @@ class _Entry(Section):
 
 
 class Prices(_Entry):
-    """Hold US dollars per million tokens, from the provider's price list. What is not given for the cache counts as
-    input."""
+    """Hold US dollars per million tokens, from the provider's price list. Cache prices that are not given default to
+    `input`."""
 
     input: Usd
     output: Usd
@@ -164,7 +164,7 @@ def explain(error: ValidationError) -> str:
 
 
 def parse_spec(spec: str, models: ModelsFile | None = None) -> ModelConfig:
-    """Return the model that a word on the command line means.
+    """Return the model that a command-line argument names.
 
     `""` is the default of models.yaml and a name there is that entry; installed packages add names (plugins.MODELS).
     The rest is spelt out: `offline`, `openai:MODEL[@BASE_URL]`,

@@ -8,6 +8,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from skill_kernel.codes import CallCode
+from skill_kernel.skills.skill import SkillReturn
+
 
 class StopEvent(Protocol):
     """The part of `threading.Event` that a driver call uses."""
@@ -33,6 +36,16 @@ class DriverResult:
     error_msg: str = ""
     cancelled: bool = False
     values: Mapping[str, Any] = field(default_factory=dict)
+
+
+def outcome(result: DriverResult, what: str, *, progress: Mapping[str, Any] | None = None) -> SkillReturn:
+    """Return a driver's result as a skill's: `what` says what was done, or how far it came, `progress` the same in figures."""
+    if result.ok:
+        return SkillReturn.success(what, value=progress)
+    if result.cancelled:
+        return SkillReturn.interruption(what, progress=progress)
+    code = result.error_code or int(CallCode.SKILL_FAILED)
+    return SkillReturn.failure(f"{what}: {result.error_msg or 'the driver gives no reason'}", code)
 
 
 @dataclass(frozen=True)

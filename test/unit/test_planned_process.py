@@ -61,8 +61,10 @@ class Streams:
 
     def __init__(self) -> None:
         self.all: list[Stream] = []
+        self.epochs: list[int] = []
 
     def open(self, process_id: str, epoch: int, turn: int) -> Stream:
+        self.epochs.append(epoch)
         self.all.append(Stream(f"s{len(self.all)}"))
         return self.all[-1]
 
@@ -229,3 +231,48 @@ def test_a_call_ends_once_when_its_process_is_interrupted_or_its_stream_is_over(
     strategy.io.call("walk").then(lambda call: heard.append((call.outcome_name, call.told)))
     bench.process.event(StreamEvent(kind=StreamKind.TURN_ENDED, process_id="p", stream_id="s1", end="end"))
     assert heard[1:] == [("FAILED", "the stream ended without it")]
+
+
+def test_a_plan_ends_once_though_the_strategy_finishes_when_it_is_interrupted() -> None:
+    class Finishing(Listening):
+        def on(self, event: PlannerEvent) -> None:
+            self.io.finish(0, "enough")
+
+    bench = Bench(Finishing())
+    bench.process.interrupt("a person said so")
+    assert bench.ends() == [(0, "enough")]
+
+
+def test_a_plan_ends_once_though_the_strategy_fails_at_its_close() -> None:
+    class Failing(Listening):
+        def close(self, why: str) -> None:
+            raise LookupError("no such thing")
+
+    bench = Bench(Failing())
+    bench.process.lost("its channel scheduler died")
+    assert bench.ends() == [(int(TaskCode.NODE_UNAVAILABLE), "its channel scheduler died")]
+    assert len(bench.logged) == 1 and "LookupError" in bench.logged[0]
+
+
+def test_an_answer_that_comes_after_the_close_is_not_handed_on() -> None:
+    bench = Bench(strategy := Listening())
+    heard: list[CallEvent] = []
+    call = strategy.io.call("walk")
+    call.then(heard.append)
+    bench.process.close("the node ends")
+    call.end(CallEvent(kind=CallKind.ENDED, process_id="p", stream_id="s0", outcome=Outcome.DONE))
+    assert heard == [] and strategy.closed == ["the node ends"]
+
+
+def test_a_call_that_cannot_be_written_opens_no_stream() -> None:
+    bench = Bench(strategy := Listening())
+    call = strategy.io.call("speak", text="a\0b")
+    assert call.ended is not None and call.ended.outcome is Outcome.REFUSED
+    assert bench.desk.streams.all == []
+
+
+def test_what_a_strategy_calls_when_it_is_planned_again_bears_the_new_epoch() -> None:
+    bench = Bench(strategy := Listening())
+    strategy.io.call("walk").then(lambda ended: strategy.io.call("sit"))
+    bench.process.restart(ProcessState(process_id="p", instruction="walk", epoch=7, created=Time()))
+    assert bench.desk.streams.epochs == [0, 7]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Plan one process by a strategy: messages become events of the seam, and what the strategy does becomes messages."""
+"""Plan one process with a strategy: turn ROS messages into planner events, and the strategy's actions into messages."""
 
 from __future__ import annotations
 
@@ -44,12 +44,12 @@ from skill_kernel.codes import CallCode, ModelCode, Outcome, TaskCode
 from skill_kernel.events import CallEvent, CallKind, ProcessEvent, ProcessKind, StreamEvent, StreamKind
 
 CLOSE_S = 0.5
-"""How often a process that cannot be planned any further is looked at, whether what runs of it has ended."""
+"""Polling period for the end of running calls, once a process can no longer be planned."""
 
 
 @dataclass(frozen=True)
 class Desk:
-    """Share what all processes of the node use. `stop` stops what runs of a process (id, epoch, why, what is next)."""
+    """Share what all processes of the node use. `stop` stops a process's running calls (id, epoch, why, callback)."""
 
     node: RuntimeNode
     robot: RobotView
@@ -96,7 +96,7 @@ class PendingCall:
 
 
 class PlannedProcess:
-    """The `PlannerIO` of one process, and the way of its events to the strategy's `Planning`."""
+    """Implement `PlannerIO` for one process, and deliver its events to the strategy's `Planning`."""
 
     def __init__(self, desk: Desk, strategy: Strategy, process: ProcessState) -> None:
         self._desk, self._strategy = desk, strategy
@@ -129,9 +129,9 @@ class PlannedProcess:
 
     def restart(self, process: ProcessState) -> None:
         """Plan it under its new epoch; nothing runs or waits."""
-        self._void("the process is planned anew")
         self.epoch = process.epoch
         self.running.clear()
+        self._void("the process is planned again")
         self.deliver(Restarted(call_reports(process)))
 
     def update(self, process: ProcessState) -> None:
@@ -148,6 +148,7 @@ class PlannedProcess:
         if not self.finished:
             self._void(cause)
             self.deliver(Interrupted(cause))
+        if not self.finished:
             self._plan_ended(int(TaskCode.CANCELLED), f"interrupted: {cause}")
 
     def lost(self, why: str, code: TaskCode = TaskCode.NODE_UNAVAILABLE) -> None:
@@ -158,16 +159,16 @@ class PlannedProcess:
             self._close_streams(why)
 
     def unmatched(self, why: str) -> None:
-        """End its plan if it has written anything, for there is nobody to take it."""
+        """End its plan if it has written a stream, because no node receives it."""
         if self._last_stream:
             self.lost(why)
 
     def close(self, why: str) -> None:
         """Plan it no longer: what is being written has no regular end."""
         planning, self._planning = self._planning, None
-        if planning is not None:
-            self._guarded(planning.close, why)
         self.finished = True
+        if planning is not None:
+            self._run(planning.close, why)
         self._calls.clear()
         self._desk.streams.forget(self._task.process_id)
 
@@ -209,9 +210,12 @@ class PlannedProcess:
             self._guarded(self._planning.on, event)
 
     def _guarded(self, call: Callable[..., None], *args: Any) -> None:
+        """Call into the strategy, unless the process is finished: an answer may come late."""
+        if not self.finished:
+            self._run(call, *args)
+
+    def _run(self, call: Callable[..., None], *args: Any) -> None:
         """Call into the strategy; what it raises ends this process and no other."""
-        if self.finished and self._planning is not None:
-            return
         try:
             call(*args)
         except Exception as error:  # noqa: BLE001 - a strategy may come from anywhere
@@ -227,7 +231,7 @@ class PlannedProcess:
             call.end_unheard(stream_id, Outcome.INTERRUPTED, int(CallCode.INTERRUPTED_BY), why)
 
     def _close_streams(self, why: str) -> None:
-        """Close what stays open at the channel scheduler, and the process with it, as soon as nothing of it runs."""
+        """Close the open streams at the channel scheduler, and the process with them, once none of its calls runs."""
         if self.running:
             self._desk.node.call_later(CLOSE_S, lambda: self._close_streams(why))
         else:
@@ -275,8 +279,9 @@ class PlannedProcess:
         return stream
 
     def perform(self, tokens: Iterable[FunctionToken]) -> ChunkStream:
+        source = to_source(tokens)
         stream = self.open(self._next_turn)
-        stream.text(to_source(tokens))
+        stream.text(source)
         stream.end()
         return stream
 

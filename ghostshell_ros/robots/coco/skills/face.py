@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Literal
 from ghostshell_ros.drivers.faces import EMOTIONS, FACES
 from ghostshell_ros.robots.coco.body import CocoBody
 from ghostshell_ros.robots.coco.skills.ranges import Seconds
-from ghostshell_ros.robots.outcome import outcome
 from skill_kernel import SkillReturn, robot_skill
+from skill_kernel.skills.drivers import outcome
 
 STOP_S = 0.3
 MIN_SHOW_S = 0.2

@@ -12,8 +12,8 @@ from pydantic import Field
 from ghostshell_ros.robots.coco import motions
 from ghostshell_ros.robots.coco.body import HEAD, CocoBody, wait_for_reset
 from ghostshell_ros.robots.coco.skills.ranges import Percent, Seconds
-from ghostshell_ros.robots.outcome import outcome
 from skill_kernel import Limited, SkillReturn, robot_skill
+from skill_kernel.skills.drivers import outcome
 
 STOP_S = 0.8
 MOVE_S = 0.6

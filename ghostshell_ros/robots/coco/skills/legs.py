@@ -15,8 +15,8 @@ from ghostshell_ros.robots.coco import motions
 from ghostshell_ros.robots.coco.body import CocoBody, wait_for_reset
 from ghostshell_ros.robots.coco.motions import Pose
 from ghostshell_ros.robots.coco.skills.ranges import Percent, Seconds, Times
-from ghostshell_ros.robots.outcome import outcome
 from skill_kernel import Limited, SkillReturn, robot_skill
+from skill_kernel.skills.drivers import outcome
 
 STOP_S = 0.9
 """0.2 s until the driver stops, `motions.SETTLE_S` to put the feet down, and what two driver calls cost."""

@@ -12,8 +12,8 @@ from ghostshell_ros.drivers.speech import is_cjk, phrases, speaking_s
 from ghostshell_ros.drivers.tunes import TUNES
 from ghostshell_ros.robots.coco.body import CocoBody, Voice, wait_for_reset
 from ghostshell_ros.robots.coco.skills.ranges import Percent
-from ghostshell_ros.robots.outcome import outcome
 from skill_kernel import ContentStream, SkillReturn, robot_skill
+from skill_kernel.skills.drivers import outcome
 
 STOP_S = 0.3
 

@@ -22,10 +22,9 @@ from ghostshell_ros.robots.kalos.skills.parameters import (
     turn_s,
     way_s,
 )
-from ghostshell_ros.robots.outcome import outcome
 from skill_kernel import SkillReturn, robot_skill
 from skill_kernel.kernel.kernel import SkillCaller
-from skill_kernel.skills.drivers import Pose2D
+from skill_kernel.skills.drivers import Pose2D, outcome
 
 MapMetres = Annotated[float, Field(ge=-1000, le=1000, description="m")]
 NAV_S = 25.0

@@ -9,8 +9,8 @@ from typing import Annotated
 from pydantic import Field
 
 from ghostshell_ros.robots.kalos.body import KalosBody
-from ghostshell_ros.robots.outcome import outcome
 from skill_kernel import SkillReturn, robot_skill
+from skill_kernel.skills.drivers import outcome
 
 POSTURE_S = 2.0
 STOP_S = 0.4

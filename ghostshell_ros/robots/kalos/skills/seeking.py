@@ -11,10 +11,9 @@ from typing import Literal
 from ghostshell_ros.navigation.motion import composed, seen_from
 from ghostshell_ros.robots.kalos.body import BLOCKED, FRESH_S, SURE, Control, KalosBody, Pause, SkillEnd
 from ghostshell_ros.robots.kalos.skills.parameters import PLACES, STOP_S, Near, Seconds, Thing
-from ghostshell_ros.robots.outcome import outcome
 from skill_kernel import SkillReturn, robot_skill
 from skill_kernel.kernel.kernel import SkillCaller
-from skill_kernel.skills.drivers import Detection, Pose2D
+from skill_kernel.skills.drivers import Detection, Pose2D, outcome
 
 TURN_DEG = 60.0
 """Turn between two looks; less than the camera's field of view, so that nothing is missed in between."""

@@ -11,8 +11,8 @@ from pydantic import Field
 from ghostshell_ros.drivers.speech import phrases, speaking_s
 from ghostshell_ros.drivers.tunes import TUNES
 from ghostshell_ros.robots.kalos.body import Control, KalosBody, Pause
-from ghostshell_ros.robots.outcome import outcome
 from skill_kernel import ContentStream, SkillReturn, robot_skill
+from skill_kernel.skills.drivers import outcome
 
 STOP_S = 0.3
 
