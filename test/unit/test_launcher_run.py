@@ -220,10 +220,11 @@ def test_a_run_that_was_never_started_can_be_left() -> None:
 
 
 RUNNER = """
-import sys
+import signal, sys
 from ghostshell_ros.launcher import ProcessSpec
 from ghostshell_ros.launcher.console import run
-deaf, fifo = sys.argv[1:]
+deaf, fifo, hangs_up = sys.argv[1:]
+signal.signal(signal.SIGHUP, getattr(signal, hangs_up))
 sys.exit(run([ProcessSpec("child-1", (sys.executable, "-I", "-S", "-c", deaf, fifo), {}, output="screen",
                           sigterm_timeout_s=0.1, sigkill_timeout_s=0.1)]))
 """
@@ -234,23 +235,25 @@ HOLDER = (
 
 
 @pytest.mark.parametrize(
-    ("number", "status"),
+    ("number", "hangs_up", "status"),
     [
-        (signal.SIGINT, 0),
-        (signal.SIGTERM, 1),
-        (signal.SIGHUP, 1),
+        (signal.SIGINT, "SIG_DFL", 0),
+        (signal.SIGINT, "SIG_IGN", 0),
+        (signal.SIGTERM, "SIG_DFL", 1),
+        (signal.SIGHUP, "SIG_DFL", 1),
         pytest.param(
             signal.SIGKILL,
+            "SIG_DFL",
             -signal.SIGKILL,
             marks=pytest.mark.skipif(sys.platform != "linux", reason="only Linux ends a child with its killed parent"),
         ),
     ],
 )
-def test_no_child_survives_the_runner(tmp_path: Path, number: signal.Signals, status: int) -> None:
+def test_no_child_survives_the_runner(tmp_path: Path, number: signal.Signals, hangs_up: str, status: int) -> None:
     fifo = tmp_path / "alive"
     os.mkfifo(fifo)
     runner = subprocess.Popen(
-        [sys.executable, "-c", RUNNER, HOLDER, str(fifo)],
+        [sys.executable, "-c", RUNNER, HOLDER, str(fifo), hangs_up],
         cwd=REPOSITORY,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
@@ -263,6 +266,8 @@ def test_no_child_survives_the_runner(tmp_path: Path, number: signal.Signals, st
             assert runner.stdout is not None
             while "[child-1] ready" not in runner.stdout.readline():
                 assert runner.poll() is None
+            if hangs_up == "SIG_IGN":
+                runner.send_signal(signal.SIGHUP)  # under nohup it says nothing: heeded, it would set the status to 1
             runner.send_signal(number)
             assert _ended(alive.fileno())
         assert runner.wait(DEADLINE_S) == status
