@@ -37,12 +37,12 @@ class Subtask:
 
     @property
     def done(self) -> bool:
-        """Whether it has been achieved, which is never taken back."""
+        """Return whether it has been achieved, which is never taken back."""
         return self.status is SubtaskStatus.DONE
 
     @property
     def conditional(self) -> bool:
-        """Whether its words say that it depends on what came before."""
+        """Return whether its words say that it depends on what came before."""
         return _DEPENDS.search(self.description) is not None
 
     def shown(self, status: str = "") -> Mapping[str, Any]:
@@ -81,7 +81,7 @@ class Plan:
 
     @property
     def over(self) -> bool:
-        """Whether nothing of it is left to do."""
+        """Return whether nothing of it is left to do."""
         return self.achieved or self.given_up or (self.complete and not self.open)
 
     @property

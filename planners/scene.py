@@ -35,7 +35,7 @@ class SceneSnapshot:
         return math.hypot(self.pose.x - other.pose.x, self.pose.y - other.pose.y)
 
     def holds(self, now: SceneSnapshot) -> bool:
-        """Whether steps planned on this may go on now."""
+        """Return whether steps planned on this may go on now."""
         turned = 0.0
         if self.pose is not None and now.pose is not None:
             turned = abs(math.remainder(self.pose.yaw - now.pose.yaw, math.tau))

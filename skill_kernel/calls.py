@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What goes into the kernel and comes out of it: calls, answers, results and its state."""
+"""Describe what goes into the kernel and comes out of it: calls, answers, results and its state."""
 
 from __future__ import annotations
 

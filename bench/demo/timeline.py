@@ -4,11 +4,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from xml.sax.saxutils import escape, quoteattr
 
 from ghostshell.msg import FunctionToken
 
 from bench.gantt import draw_timeline
+from function_tokens.markup import attribute, escape
 from function_tokens.run_model import RunModel
 from ghostshell_ros.runtime.node import RuntimeNode
 from ghostshell_ros.wire.qos import STREAM
@@ -48,6 +48,6 @@ def _source(token: FunctionToken) -> str:
     if token.kind == FunctionToken.RESET:
         return f"</{token.name}>"
     if token.kind in (FunctionToken.ACTIVATE, FunctionToken.SELF_CONTAINED):
-        attrs = "".join(f" {k}={quoteattr(v)}" for k, v in zip(token.attr_names, token.attr_values, strict=False))
+        attrs = "".join(f" {attribute(k, v)}" for k, v in zip(token.attr_names, token.attr_values, strict=False))
         return f"<{token.name}{attrs}{'/' if token.kind == FunctionToken.SELF_CONTAINED else ''}>"
     return ""

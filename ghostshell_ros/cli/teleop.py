@@ -15,7 +15,7 @@ from ghostshell_ros.cli.output import fail
 from ghostshell_ros.cli.say import Robot, Wait
 
 HELD_S = 0.7
-"""How long a key counts as held: terminals repeat a held key only after about half a second."""
+"""Time for which a key counts as held: terminals repeat a held key only after about half a second."""
 PERIOD_S = 0.05
 DIRECTIONS = {
     "w": (1, 0, 0),

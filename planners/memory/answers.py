@@ -413,7 +413,7 @@ class Answerer:
 
 
 def _same(wanted: str, name: str) -> bool:
-    """Whether a name is meant: the same words, one more or one less before the last, in singular or plural."""
+    """Return whether a name is meant: the same words, one more or one less before the last, in singular or plural."""
     asked, known = (
         [w[:-1] if len(w) > 3 and w.endswith("s") and not w.endswith("ss") else w for w in text.casefold().split()]
         for text in (wanted, readable(name))

@@ -299,7 +299,7 @@ _RAW = "SELECT parent FROM link JOIN record ON record.id = parent WHERE tier = 0
 
 
 def _note_redo(file: sqlite3.Connection, record_id: int, row: tuple[int, str, str | None], gone: list[int]) -> bool:
-    """Whether it is to be made anew."""
+    """Return whether it must be made again."""
     tier, kind, key = row
     left: list[Any] = []
     if tier in (Tier.M1, Tier.M2):

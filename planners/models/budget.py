@@ -100,7 +100,7 @@ class TokenBudget:
         return max(self._of_process(process_id), self._of_hour())
 
     def allow(self, process_id: str, layer: str) -> tuple[bool, float, str]:
-        """Whether the layer may ask for this process, the least gap between two of its questions in seconds, and why it
+        """Return whether the layer may ask for this process, the least gap between two of its questions in seconds, and why it
         may not, or why there is a gap."""
         allowed = 1.0 if layer in ESSENTIAL else 1.0 - RESERVE
         kept = "" if layer in ESSENTIAL else f"; the last {RESERVE:.0%} are kept for the layer that acts"

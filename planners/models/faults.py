@@ -62,7 +62,7 @@ def translate(error: BaseException, config: ModelConfig, key: str, *, wall_s: fl
 
 
 def names_option(error: BaseException, option: str) -> bool:
-    """Whether a server rejects a request because of one option."""
+    """Return whether a server rejects a request because of one option."""
     return getattr(error, "status_code", None) in (400, 422) and option in str(error)
 
 

@@ -61,7 +61,7 @@ class OpenAIModelClient(HttpModelClient):
         return options | ({"stream_options": {"include_usage": True}} if self._takes_stream_options else {})
 
     def _adapt(self, error: Exception) -> bool:
-        """Whether the server rejected an option that the request can do without or say otherwise."""
+        """Return whether the server rejected an option that the request can do without or say otherwise."""
         if self._takes_stream_options and names_option(error, "stream_options"):
             self._takes_stream_options = False
             return True

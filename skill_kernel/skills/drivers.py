@@ -29,7 +29,7 @@ class DriverRefusal(Exception):
 
 @dataclass(frozen=True)
 class DriverResult:
-    """How a driver's action ended. `values` holds the fields of the action's result by name, nested messages as mappings."""
+    """Tell how a driver's action ended. `values` holds the fields of the result by name, nested messages as mappings."""
 
     ok: bool
     error_code: int = 0

@@ -31,7 +31,7 @@ NO_PROCESS = "none-"
 """Prefix of the process id of an interrupt that only makes contact."""
 
 MAX_PROCESSES = 16
-"""How many processes may have calls. Twice as many are remembered, so that late tokens of ended ones end as dropped."""
+"""Maximum number of processes with calls. Twice as many are remembered, so that late tokens of ended ones end as dropped."""
 
 AT_REST = 2
 """Without calls, one of so many heartbeats is sent."""

@@ -133,7 +133,7 @@ class MemoryNode(RuntimeNode):
             self.get_logger().error(f"{dropped} records were dropped since the start: {self._problem or 'the queue was full'}")
 
     def _own(self, path: Path) -> bool:
-        """Whether this program holds the file's lock now; another memory may."""
+        """Return whether this program holds the file's lock now; another memory may."""
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             file = path.open("w")
@@ -201,7 +201,7 @@ class MemoryNode(RuntimeNode):
         self.call_soon(answered.set_result, True)
 
     def health(self) -> Health:
-        """Whether new records are kept, how many wait and were dropped."""
+        """Return whether new records are kept, how many wait and were dropped."""
         if self._memory is None:
             return Health(self._problem or "starting", Level.WARN)
         state = self._memory.store.state

@@ -27,9 +27,9 @@ from skill_kernel.skills.arguments import to_json
 
 BEAT_S = 0.1
 LEASE_S = 0.5
-"""How long the kernel may take to answer; without its answer nothing is begun, and what it grants later is given back."""
+"""Time for the kernel to answer; without its answer nothing is begun, and what it grants later is given back."""
 FREE_S = 3.0
-"""How long a subsystem that was taken may take to come to rest: longer than the longest stop time of a skill."""
+"""Time for a subsystem that was taken to come to rest: longer than the longest stop time of a skill."""
 ASK_AGAIN_S = 0.05
 """Pause before a call asks again for a subsystem that was not free; a new state of the kernel makes it ask at once."""
 NOT_NOW = (CallCode.HALTED, CallCode.PROCESS_PAUSED, CallCode.STALE_EPOCH, CallCode.KERNEL_UNAVAILABLE, CallCode.INTERRUPTED_BY)

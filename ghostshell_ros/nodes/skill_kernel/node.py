@@ -45,10 +45,10 @@ GATE_HALTED = "the safety gate is halted"
 """Cause of a halt that the gate itself has told of, with the reason."""
 
 STATE_DELAY_S = 0.01
-"""How long a change waits for others, so that `kernel_state` tells of them together."""
+"""Time for which a change waits for others, so that `kernel_state` tells of them together."""
 
 AWAITED_S = 2.0
-"""How long after a refusal changes do not wait: the refused call waits for just this report to be tried again."""
+"""Time after a refusal in which changes do not wait: the refused call waits for just this report to be tried again."""
 
 LOST_TOLD_S = 0.1
 """Time from the loss of a driver to the halt, in which its call ends with that reason. The gate no longer hears the driver."""
