@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What System 2 has a process do: subtasks in order and events to watch for (TypeGo 6; message Plan)."""
+"""Plans of System 2 for a process: subtasks in order and events to watch for (TypeGo 6; message Plan)."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ class Plan:
 
     @property
     def signature(self) -> tuple[str, ...]:
-        """What is left to do, without ids and wording of no weight: equal for plans that are the same."""
+        """Return what is left to do, without ids and wording of no weight: equal for plans that are the same."""
         return tuple(plain(s.description) for s in self.open)
 
 

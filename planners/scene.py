@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a queue of steps relied on: the few facts of an observation whose change makes planning again worth its price."""
+"""Keep what a queue of steps relied on: the few facts of an observation whose change is worth planning again."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class SceneSnapshot:
         return (self.room, self.posture, self.in_sight)
 
     def moved_m(self, other: SceneSnapshot) -> float:
-        """How far apart the robot stood; 0 while either is not known."""
+        """Return how far apart the robot stood [m]; 0 while either place is not known."""
         if self.pose is None or other.pose is None or self.pose.frame != other.pose.frame:
             return 0.0
         return math.hypot(self.pose.x - other.pose.x, self.pose.y - other.pose.y)

@@ -169,7 +169,7 @@ class CallHandle(Protocol):
 
 
 class RobotView(Protocol):
-    """What a strategy may know of a robot."""
+    """Knowledge of a robot that a strategy gets."""
 
     about: RobotFacts
     """Its name, skills, places and the fields of its observation."""

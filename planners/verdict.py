@@ -38,7 +38,7 @@ class ProposedCall:
 
 
 class VerdictWorld(Protocol):
-    """What a verdict may go by."""
+    """Evidence that a verdict may use."""
 
     @property
     def robot(self) -> RobotView:

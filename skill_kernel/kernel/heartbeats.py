@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who answers for a process, and what is to be stopped or freed when nobody does any more (architecture, Liveness)."""
+"""Track who answers for a process, and tell what to stop or free when nobody does any more (architecture, Liveness)."""
 
 from __future__ import annotations
 

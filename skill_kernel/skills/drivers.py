@@ -114,7 +114,7 @@ class Action(Protocol):
 
 
 class Senses(Protocol):
-    """What the robot measures. A body's constructor gets them as `senses`."""
+    """Readings of the robot's sensors. A body's constructor gets them as `senses`."""
 
     def joint_positions(self) -> Mapping[str, float]:
         """Return the last measured joint positions in rad by name; empty before the first measurement."""

@@ -135,13 +135,13 @@ class ChunkStreams:
             )
 
     def _not_taken(self, stream: ChunkStream) -> None:
-        """A parser that was killed is still found in the graph for many seconds, and what it was sent is lost."""
+        """Fail a stream whose parser was killed: the graph still shows it for seconds, and what it was sent is lost."""
         if not stream.taken and self.drop(stream):
             why = f"token_parser or channel_scheduler did not take the stream within {TAKEN_S:g} s; repeat the instruction"
             self._lost(stream, why)
 
     def _not_ended(self, stream: ChunkStream) -> None:
-        """A parser that dies half way through takes the stream's end with it; what it had sent on is done nevertheless."""
+        """Fail a stream whose parser died half way through; what the parser had sent on is done nevertheless."""
         if stream.stream_id not in self._streams:
             return
         if self._busy(stream.process_id) or not stream.taken:
