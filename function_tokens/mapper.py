@@ -11,13 +11,11 @@ from typing import Any
 from function_tokens.builtins import BUILTINS, RESERVED, STEP_ALIASES, STEP_BUILTINS, STEP_LABELS
 from function_tokens.parsing.tokens import NO_VALUE
 from skill_kernel.codes import CallCode
-from skill_kernel.config.sections import nearest
+from skill_kernel.config.sections import nearest, shown
 from skill_kernel.robot import WRAPPERS, RobotConfig
-from skill_kernel.skills.arguments import ArgumentError, bind
-from skill_kernel.skills.registry import SkillRegistry
+from skill_kernel.skills.arguments import BOOLEANS, ArgumentError, bind
+from skill_kernel.skills.registry import SYNC, SkillRegistry
 from skill_kernel.skills.skill import MAIN, Skill, SkillDefinitionError
-
-SYNC = "sync"
 
 SHARED = {MAIN: False, "default": False, "DEFAULT": False, "SOUND": False}
 """Subsystems that several processes may use, where no robot file says otherwise (TypeGo 4)."""
@@ -103,7 +101,7 @@ class Mapper:
             return None
         known = [*self.registry.names, *BUILTINS, *self.builtin_names]
         hint = nearest(name, [*known, *STEP_BUILTINS]) or f"; known: {', '.join(known[:40])}"
-        return Refusal(name, CallCode.UNKNOWN_FUNCTION, f"there is no function '{name}'{hint}", ends_turn=False)
+        return Refusal(name, CallCode.UNKNOWN_FUNCTION, f"there is no function '{shown(name)}'{hint}", ends_turn=False)
 
     def _bind(self, skill: Skill, attrs: Mapping[str, str]) -> Mapped | Refusal:
         builtin = skill.name in RESERVED
@@ -144,8 +142,8 @@ class Mapper:
         patterns = {k: re.sub(r"\\\{\w+\\\}", r"\\w+", re.escape(k)) for k in known}
         if not name or any(re.fullmatch(p, name) for p in patterns.values()):
             return ""
-        shown = [k for k, p in patterns.items() if not any(k != o and re.fullmatch(p, o) for o in known)]
-        return f"there is no channel '{name}' to stop; channels: {', '.join(shown)}"
+        channels = [k for k, p in patterns.items() if not any(k != o and re.fullmatch(p, o) for o in known)]
+        return f"there is no channel '{shown(name)}' to stop; channels: {', '.join(channels)}"
 
 
 def _else_if(attrs: Mapping[str, str]) -> tuple[str, Mapping[str, str]]:
@@ -162,9 +160,7 @@ def _named(attrs: Mapping[str, str], alias: str, name: str) -> Mapping[str, str]
 
 
 def _sync(attrs: Mapping[str, str]) -> bool:
-    value = attrs.get(SYNC, "false").strip().lower()
-    if value in ("true", "1", "yes", "on"):
-        return True
-    if value in ("false", "0", "no", "off"):
-        return False
-    raise ArgumentError(CallCode.INVALID_ARGUMENT, f"sync is '{attrs[SYNC]}'; write sync=\"true\" or leave it out")
+    sync = BOOLEANS.get(attrs.get(SYNC, "false").strip().casefold())
+    if sync is not None:
+        return sync
+    raise ArgumentError(CallCode.INVALID_ARGUMENT, f"sync is '{shown(attrs[SYNC])}'; write sync=\"true\" or leave it out")

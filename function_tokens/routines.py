@@ -14,12 +14,16 @@ from pathlib import Path
 
 from function_tokens.markup import attribute, escape
 from function_tokens.parsing.tokens import FunctionToken, TokenKind
+from skill_kernel.config.sections import shown
 from skill_kernel.config.yaml_text import replace_file
+from skill_kernel.observation.records import LATEST_S
 
 MAX_NAME = 64
 MAX_DESCRIPTION = 500
 MAX_SOURCE = 100_000
 MAX_ROUTINES = 500
+MAX_FILE = 64_000_000
+"""Bytes of the file that keeps them."""
 
 _NAME = re.compile(r"\w[\w .\-]*")
 _TAG = re.compile(r"[^\W\d][\w:.\-]*")
@@ -48,7 +52,9 @@ class Routine:
         for what, text, limit in (("description", about, MAX_DESCRIPTION), ("routine", source, MAX_SOURCE)):
             if len(text) > limit:
                 raise RoutineError(f"the {what} has {len(text)} characters; {limit} are allowed")
-        return cls(check_name(name), about, _characters(source), float(created))
+        if not 0.0 <= float(created) <= LATEST_S:
+            raise RoutineError(f"it was created at {shown(created)}; that is no time")
+        return cls(check_name(name), _characters(about), _characters(source), float(created))
 
 
 class RoutineStore:
@@ -76,7 +82,7 @@ class RoutineStore:
         with self._lock:
             self._refresh()
             if routine.name not in self._routines and len(self._routines) >= MAX_ROUTINES:
-                raise RoutineError(f"there are {MAX_ROUTINES} routines already; remove one before saving '{routine.name}'")
+                raise RoutineError(f"there are {MAX_ROUTINES} routines already; replace one, or remove one from the file")
             self._write({**self._routines, routine.name: routine})
         return routine
 
@@ -91,15 +97,6 @@ class RoutineStore:
         with self._lock:
             self._refresh()
             return tuple(self._routines[name] for name in sorted(self._routines))
-
-    def remove(self, name: str) -> bool:
-        """Remove a routine; return whether there was one. Raises RoutineError when the file cannot be written."""
-        with self._lock:
-            self._refresh()
-            if _normal(name) not in self._routines:
-                return False
-            self._write({n: r for n, r in self._routines.items() if n != _normal(name)})
-            return True
 
     def _write(self, routines: dict[str, Routine]) -> None:
         if self._unreadable:
@@ -121,6 +118,8 @@ class RoutineStore:
             self._routines = {}
             return
         try:
+            if signature[1] > MAX_FILE:
+                raise OSError(f"it has {signature[1]} bytes, more than {MAX_FILE}")
             data = self._path.read_bytes()
         except OSError as error:
             self._unreadable = True
@@ -166,7 +165,7 @@ def check_name(name: str) -> str:
     normal = _normal(name)
     if not 0 < len(normal) <= MAX_NAME or not _NAME.fullmatch(normal):
         raise RoutineError(
-            f"{name[:80]!r} is no name for a routine; "
+            f"{shown(name)!r} is no name for a routine; "
             f"use 1 to {MAX_NAME} letters, digits, spaces, '.', '-' or '_', a letter first"
         )
     return normal
@@ -197,14 +196,14 @@ def token_source(token: FunctionToken) -> str:
     if token.kind is TokenKind.RF:
         return f"</{token.name}>"
     if not _TAG.fullmatch(token.name):
-        raise RoutineError(f"{token.name[:80]!r} cannot be the name of a tag")
+        raise RoutineError(f"{shown(token.name)!r} cannot be the name of a tag")
     attributes = "".join(f" {_attribute(name, value)}" for name, value in token.attrs.items())
     return f"<{token.name}{attributes}{'/' if token.kind is TokenKind.SCF else ''}>"
 
 
 def _attribute(name: str, value: str) -> str:
     if not _TAG.fullmatch(name):
-        raise RoutineError(f"{name[:80]!r} cannot be the name of an attribute")
+        raise RoutineError(f"{shown(name)!r} cannot be the name of an attribute")
     return attribute(name, _characters(value))
 
 
@@ -224,16 +223,16 @@ def _decode(data: bytes) -> tuple[dict[str, Routine], list[str]]:
     try:
         document = json.loads(data.decode("utf-8"))
     except (ValueError, RecursionError) as error:
-        return {}, [" ".join(str(error).split())[:200] or type(error).__name__]
+        return {}, [shown(error, 200) or type(error).__name__]
     if not isinstance(document, dict) or document.get("version") != 1 or not isinstance(document.get("routines"), list):
         return {}, ["it is not a list of routines of version 1"]
     routines: dict[str, Routine] = {}
-    faults: list[str] = []
-    for entry in document["routines"]:
+    faults = [f"there are more than {MAX_ROUTINES}"] if len(document["routines"]) > MAX_ROUTINES else []
+    for entry in document["routines"][:MAX_ROUTINES]:
         try:
             routine = Routine.of(*(entry[f.name] for f in fields(Routine)))
-        except (AttributeError, KeyError, TypeError, ValueError) as error:
-            faults.append(f"an entry cannot be used: {error}")
+        except (AttributeError, KeyError, TypeError, ValueError, OverflowError) as error:
+            faults.append(f"an entry cannot be used: {shown(error, 200)}")
         else:
             routines[routine.name] = routine
     return routines, faults

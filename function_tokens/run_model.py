@@ -114,7 +114,7 @@ class ProcessRun:
     questions: deque[Question] = field(default_factory=lambda: deque(maxlen=MAX_QUESTIONS))
     subtasks: tuple[tuple[str, int], ...] = ()
     running_step: str = ""
-    queued_steps: tuple[str, ...] = ()
+    queued_steps: int = 0
     steps_done: int = 0
 
     @property

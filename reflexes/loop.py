@@ -10,6 +10,7 @@ from enum import Enum
 from typing import Any, Protocol
 
 from reflexes.rule import LoadedRule
+from skill_kernel.config.sections import shown
 from skill_kernel.guard import Caller, SkillRequest
 from skill_kernel.guard.condition_text import Trigger
 from skill_kernel.observation.accessors import Accessor, View
@@ -253,7 +254,7 @@ class ReflexLoop:
             watch.stale_field, watch.holds, watch.trigger.false_since_s = error.field, None, None
             return
         except Exception as error:  # noqa: BLE001 - a rule's fault must not reach the others
-            self._disable(watch, f"its condition raised {_words(error)}")
+            self._disable(watch, f"its condition raised {_words(error.__cause__ or error)}")
             return
         watch.holds, watch.stale_field = holds, ""
         watch.trigger.see(holds, now)
@@ -298,5 +299,5 @@ class ReflexLoop:
         self._on_disabled(watch.loaded, why)
 
 
-def _words(error: Exception) -> str:
-    return f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
+def _words(error: BaseException) -> str:
+    return f"{type(error).__name__}: {shown(error, 200)}"

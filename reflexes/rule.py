@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Keep reflexes: the sentence, its code, who wrote and who approved it, a hash over all that, and their files.
+"""Keep reflexes: the sentence, its code, who wrote and who approved it, a keyed hash over all that, and their files.
 
 There is one YAML file a rule in the robot's data folder, beside those its configuration ships.
 """
@@ -7,9 +7,10 @@ There is one YAML file a rule in the robot's data folder, beside those its confi
 from __future__ import annotations
 
 import hashlib
+import hmac
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
@@ -19,9 +20,12 @@ from pydantic import Field
 
 from skill_kernel.config.sections import Section, shaped
 from skill_kernel.config.yaml_text import RecordError, checked, read_lists, read_mapping, write_whole
-from skill_kernel.guard import Guarded
+from skill_kernel.guard import LIMITS, Guarded
+from skill_kernel.roles import RoleError
 
 LONGEST_ACTION_S = 600.0
+MAX_SENTENCE = 500
+"""Characters of a sentence that a person prescribes."""
 
 _NAME = r"[a-z][a-z0-9_]{0,47}"
 _WORDS = re.compile(r"[a-z0-9]+")
@@ -55,8 +59,8 @@ class Rule(Section):
     """
 
     name: RuleName
-    sentence: Annotated[str, Field(min_length=1, max_length=500)]
-    source: Annotated[str, Field(min_length=1, max_length=4000)]
+    sentence: Annotated[str, Field(min_length=1, max_length=MAX_SENTENCE)]
+    source: Annotated[str, Field(min_length=1, max_length=LIMITS.characters)]
     model: Annotated[str, Field(max_length=200)]
     priority: Annotated[int, Field(ge=0, le=100)] = 50
     cooldown_s: Annotated[float, Field(ge=0.1, le=3600)] = 2.0
@@ -73,19 +77,8 @@ class Rule(Section):
     @property
     def hash(self) -> str:
         """Return the SHA-256 over all that a person approves, as 64 hexadecimal digits."""
-        approved = [
-            self.name,
-            self.sentence,
-            self.source,
-            self.model,
-            self.priority,
-            self.cooldown_s,
-            self.repeats,
-            self.budget_ms,
-            self.limit_s,
-            self.approver,
-        ]
-        return hashlib.sha256(json.dumps(approved, ensure_ascii=True).encode()).hexdigest()
+        approved = self.model_dump(mode="json", exclude={"state", "reason", "created_s", "approver", "approved_s", "shipped"})
+        return hashlib.sha256(json.dumps(approved, sort_keys=True).encode()).hexdigest()
 
 
 @dataclass(frozen=True)
@@ -121,22 +114,22 @@ class Unreadable:
 class RuleStore:
     """Keep rules in `folder`; what is written is on the disk, whole, when the call returns.
 
+    `seal` makes of a rule's content the hash in its file, by the approver's key; where it raises RoleError, no file counts.
     `shipped` is a YAML file with a list `reflexes`, approved as it comes. Only the state of its rules is kept in `folder`.
     """
 
-    def __init__(self, folder: Path, shipped: Path | None = None) -> None:
-        self._folder = folder
-        self._shipped = shipped
+    def __init__(self, folder: Path, shipped: Path | None = None, *, seal: Callable[[bytes], str]) -> None:
+        self._folder, self._shipped, self._seal = folder, shipped, seal
 
     def load(self) -> tuple[list[Rule], list[Unreadable]]:
-        """Return all rules by name, and the files that could not be read. A rule that does not fit its hash is unreadable: it
-        was changed after it had been approved. Raises ReflexError when the shipped file is wrong."""
+        """Return all rules by name, and the files that could not be read. A rule that does not fit its hash is unreadable:
+        somebody without the key wrote it. Raises ReflexError when the shipped file is wrong."""
         rules = {rule.name: rule for rule in self._load_shipped()}
         problems: list[Unreadable] = []
         for path in sorted(self._folder.glob("*.yaml")) if self._folder.is_dir() else ():
             try:
-                rule = _read(path)
-            except (RecordError, ReflexError) as error:
+                rule = self._read(path)
+            except (RecordError, ReflexError, RoleError) as error:
                 problems.append(Unreadable(path.stem, f"{error}; remove the reflex and add it again"))
                 rules.pop(path.stem, None)
                 continue
@@ -148,8 +141,8 @@ class RuleStore:
     def save(self, rule: Rule) -> None:
         """Write a rule, replacing one of its name. Raises ReflexError when the disk refuses."""
         try:
-            write_whole(self._path(rule.name), {**rule.model_dump(mode="json"), "hash": rule.hash})
-        except RecordError as error:
+            write_whole(self._path(rule.name), {**rule.model_dump(mode="json"), "hash": self._hash(rule)})
+        except (RecordError, RoleError) as error:
             raise ReflexError(f"reflex '{rule.name}' could not be kept: {error}") from error
 
     def remove(self, name: str) -> None:
@@ -172,13 +165,17 @@ class RuleStore:
         except RecordError as error:
             raise ReflexError(str(error)) from error
 
+    def _read(self, path: Path) -> Rule:
+        record = read_mapping(path)
+        written = record.pop("hash", "")
+        rule = checked(Rule, record, path)
+        if not hmac.compare_digest(self._hash(rule), str(written).encode("ascii", "replace").decode()):
+            why = "its hash does not fit: it was changed by hand, or written by an earlier version or with another key"
+            raise ReflexError(f"{path} is not as the robot wrote it ({why})")
+        if rule.name != path.stem:
+            raise ReflexError(f"{path} holds the reflex '{rule.name}'; name the file after it")
+        return rule
 
-def _read(path: Path) -> Rule:
-    record = read_mapping(path)
-    written = record.pop("hash", "")
-    rule = checked(Rule, record, path)
-    if rule.hash != written:
-        raise ReflexError(f"{path} was changed after it was written (its hash does not fit)")
-    if rule.name != path.stem:
-        raise ReflexError(f"{path} holds the reflex '{rule.name}'; name the file after it")
-    return rule
+    def _hash(self, rule: Rule) -> str:
+        """Return the keyed hash over all of a rule and the robot's name. Raises RoleError."""
+        return self._seal(f"{self._folder.parent.name}\n{rule.model_dump_json(exclude_defaults=True)}".encode())

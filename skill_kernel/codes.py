@@ -7,7 +7,7 @@ from enum import Enum, IntEnum
 
 
 class Outcome(str, Enum):
-    """How a call ends (law C10)."""
+    """End of a call (law C10)."""
 
     DONE = "DONE"
     FAILED = "FAILED"
@@ -52,7 +52,7 @@ class CallCode(IntEnum):
 
 
 class ParseCode(IntEnum):
-    """What is wrong with a stream (constants of FunctionToken.msg)."""
+    """Defect of a stream (constants of FunctionToken.msg)."""
 
     NONE = 0
     SYNTAX = 200
@@ -105,6 +105,7 @@ class TaskCode(IntEnum):
     GIVEN_UP = 528
     BUDGET_SPENT = 529
     UNKNOWN_STRATEGY = 519
+    NOT_PERMITTED = 504
 
 
 class MemoryCode(IntEnum):
@@ -127,3 +128,4 @@ class ReflexCode(IntEnum):
     NO_MODEL_ANSWER = 601
     REFLEX_REFUSED = 602
     INVALID_COMMAND = 603
+    NOT_PERMITTED = 504

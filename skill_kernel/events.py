@@ -30,6 +30,7 @@ class EventBase:
     """Fields of every event. A node that writes one fills in where it comes from: `stamp_s` to `seq` (EventHead.msg)."""
 
     process_id: str = ""
+    stream_id: str = ""
     error_code: int = 0
     error_msg: str = ""
     stamp_s: float = 0.0
@@ -41,10 +42,9 @@ class EventBase:
 
 @dataclass(frozen=True, kw_only=True)
 class CallEvent(EventBase):
-    """Where a call stands."""
+    """Stage of a call."""
 
     kind: CallKind
-    stream_id: str = ""
     call_id: str = ""
     parent_id: str = ""
     function: str = ""
@@ -62,7 +62,7 @@ class CallEvent(EventBase):
         """Return what the skill returned to its caller; None where it returned nothing or it cannot be read."""
         try:
             return json.loads(self.value_json) if self.value_json else None
-        except (json.JSONDecodeError, RecursionError):
+        except (ValueError, RecursionError):
             return None
 
     @property
@@ -83,19 +83,17 @@ class CallEvent(EventBase):
 
 @dataclass(frozen=True, kw_only=True)
 class StreamEvent(EventBase):
-    """Where a stream of a model stands."""
+    """Stage of a model's stream."""
 
     kind: StreamKind
-    stream_id: str = ""
     end: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ProcessEvent(EventBase):
-    """What happens to a process and its plan."""
+    """Change of a process or of its plan."""
 
     kind: ProcessKind
-    stream_id: str = ""
     instruction: str = ""
     status: str = ""
     cause: str = ""
@@ -108,10 +106,9 @@ class ProcessEvent(EventBase):
 
 @dataclass(frozen=True, kw_only=True)
 class ModelEvent(EventBase):
-    """What a planning layer asks its model, and what that costs."""
+    """Question of a planning layer to its model, and its cost."""
 
     kind: ModelKind
-    stream_id: str = ""
     layer: str = ""
     model: str = ""
     fallback: str = ""
@@ -144,7 +141,6 @@ class Notice(EventBase):
     """Something that a person should read, and the halt."""
 
     kind: NoticeKind = NoticeKind.MESSAGE
-    stream_id: str = ""
     call_id: str = ""
     function: str = ""
     channels: tuple[str, ...] = ()
@@ -167,6 +163,6 @@ def read_arguments(args_json: str) -> dict[str, Any]:
     """Return the arguments of a call; none where they cannot be read."""
     try:
         value = json.loads(args_json or "{}")
-    except (json.JSONDecodeError, RecursionError):
+    except (ValueError, RecursionError):
         return {}
     return value if isinstance(value, dict) else {}

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from importlib import import_module
 from pathlib import Path
@@ -12,8 +13,8 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo, field_validator, model_validator
 
 from skill_kernel.config.observation import FieldConfig, FieldName, RoomConfig, checked_fields, default_fields
-from skill_kernel.config.sections import Positive, Section, nearest, shaped
-from skill_kernel.config.yaml_text import RecordError, checked, read_mapping
+from skill_kernel.config.sections import Positive, Section, nearest, shaped, shown
+from skill_kernel.config.yaml_text import RecordError, checked, is_file, read_mapping
 
 PACKAGE = "ghostshell"
 """Name of the ROS package, below whose share folder the installed configuration lies."""
@@ -21,6 +22,7 @@ PACKAGE = "ghostshell"
 _SOURCE = Path(__file__).resolve().parents[1]
 _NAME = r"[A-Za-z_]\w*"
 _MODULE = r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*"
+_POSE_FIELD = re.compile(r"\{(x_m|y_m|yaw_deg)(:\d?(\.\d)?[fg]?)?\}")
 
 
 class RobotConfigError(ValueError):
@@ -53,7 +55,7 @@ class SubsystemConfig(Section):
 
 
 class BaseConfig(Section):
-    """What the gate lets a mobile base do: speeds in m/s and rad/s, accelerations in m/s² and rad/s², lengths in m.
+    """Limits of a mobile base at the gate: speeds in m/s and rad/s, accelerations in m/s² and rad/s², lengths in m.
 
     `radius` is that of the circle around the base; obstacles nearer than `stop_distance` to its edge stop motion towards
     them, within `slow_distance` they slow it. `cruise_…` are the speeds drivers use unless told otherwise. `laser` is the
@@ -123,10 +125,8 @@ class JointConfig(Section):
 
 
 def _way_back(value: str) -> str:
-    try:
-        value.format(x_m=0.0, y_m=0.0, yaw_deg=0.0)
-    except (KeyError, IndexError, ValueError) as error:
-        raise ValueError(f"'{value}' may hold {{x_m}}, {{y_m}} and {{yaw_deg}} in braces and no other ({error})") from error
+    if set("{}") & set(_POSE_FIELD.sub("", value)):
+        raise ValueError(f"'{shown(value)}' may hold {{x_m}}, {{y_m}} and {{yaw_deg}} in braces and no other")
     return value
 
 
@@ -236,7 +236,7 @@ class RobotConfig(Section):
         if not tried:
             tried = [_SOURCE / "ghostshell_ros" / self.model, *(share / self.model for share in _shares())]
         for path in tried:
-            if path.is_file():
+            if is_file(path):
                 return path
         raise RobotConfigError(f"model of robot '{self.name}' not found; looked for {', '.join(map(str, tried))}")
 
@@ -245,16 +245,16 @@ def find_robot(name_or_path: str | Path) -> Path:
     """Return the YAML file of a robot, by its name or path. Raises RobotConfigError with the nearest known name."""
     text = str(name_or_path)
     if _is_path(text):
-        path = Path(text).expanduser()
-        if path.is_file():
+        path = Path(os.path.expanduser(text))
+        if is_file(path):
             return path
-        raise RobotConfigError(f"robot file {path} does not exist")
+        raise RobotConfigError(f"robot file {shown(path, 300)} does not exist")
     folders = [_SOURCE / "config" / "robots", *(share / "config" / "robots" for share in _shares())]
-    for folder in folders:
-        if (folder / f"{text}.yaml").is_file():
-            return folder / f"{text}.yaml"
-    known = sorted({p.stem for folder in folders if folder.is_dir() for p in folder.glob("*.yaml")})
-    raise RobotConfigError(f"there is no robot '{text}'{nearest(text, known)} (known: {', '.join(known) or 'none'})")
+    files = {path.stem: path for folder in reversed(folders) for path in folder.glob("*.yaml")}
+    if text in files:
+        return files[text]
+    known = sorted(files)
+    raise RobotConfigError(f"there is no robot '{shown(text)}'{nearest(text, known)} (known: {', '.join(known) or 'none'})")
 
 
 def _is_path(name_or_path: str | Path) -> bool:

@@ -12,6 +12,7 @@ from function_tokens.scheduling.queues import ChannelQueues, StepLine
 from skill_kernel.calls import CallResult
 from skill_kernel.clock import Clock
 from skill_kernel.codes import CallCode, Outcome
+from skill_kernel.config.sections import shown
 from skill_kernel.events import CallKind, ProcessEvent, ProcessKind, RunEvent, StreamEvent, StreamKind
 
 PAST_STREAMS = 32
@@ -164,7 +165,7 @@ class CallTable:
 
     def record_lost_routine(self, call: Call) -> None:
         """Report a `save` whose end tag never came."""
-        why = f"there was no </save>, so nothing was kept as routine '{call.arguments['name']}'"
+        why = f"there was no </save>, so nothing was kept as routine '{shown(call.arguments['name'])}'"
         self.record(call, CallResult(Outcome.DROPPED, CallCode.ROUTINE_INVALID, why))
 
     def content(self, call: Call, text: str) -> None:

@@ -75,6 +75,7 @@ class Stream:
     error: str = ""
     live: int = 0
     run_stack: list[str] = field(default_factory=list)
+    expanded: int = 0
     last_token_s: float = 0.0
     watched: bool = False
     turn_over: bool = False
@@ -230,14 +231,7 @@ class Call:
     @property
     def root(self) -> Call:
         """Return the outermost element around it, or the call itself."""
-        call = self
-        while call.parent is not None:
-            call = call.parent
-        return call
-
-    def is_descendant_of(self, other: Call) -> bool:
-        """Return whether `other` is one of the elements around this call."""
-        return any(around is other for around in self.ancestors)
+        return [self, *self.ancestors][-1]
 
     def event(self, kind: CallKind, process_id: str, now_s: float) -> CallEvent:
         """Return the event that tells where the call stands now, its subsystems first among the channels."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Protocol
 
 from function_tokens.builtins import BRANCHES
@@ -49,18 +50,12 @@ def constant(condition: str) -> bool | None:
 
 def in_turn(call: Call) -> bool:
     """Return whether a call may begin as far as its step goes: a branch waits for everything before it there."""
-    step = None
-    if call.function in IN_TURN:
-        for around in call.ancestors:
-            step = around if around.function == "step" else step
-    if step is None:
+    if call.function not in IN_TURN:
         return True
-    node = call
-    while node is not step and node.parent is not None:
-        if next(iter(node.parent.inside)) < node.seq:
-            return False
-        node = node.parent
-    return True
+    around = [call, *call.ancestors]
+    while around and around[-1].function != "step":
+        around.pop()
+    return all(next(iter(outer.inside)) >= inner.seq for inner, outer in pairwise(around))
 
 
 def left_out(branch: Call) -> str:

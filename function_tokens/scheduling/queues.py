@@ -6,31 +6,39 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import islice
 
 from function_tokens.parsing.tokens import FunctionToken, TokenKind
 from function_tokens.routines import RoutineError, to_source
 from function_tokens.scheduling.calls import Call, CallState
 from skill_kernel.skills.skill import MAIN
 
+MOST_SHOWN = 20
+"""Waiting steps that a report shows; it counts the others."""
+MOST_TOKENS = 50
+"""Function tokens of a step that a report shows."""
+MOST_SOURCE = 4000
+"""Characters of a step that a report shows."""
+
 
 @dataclass(frozen=True)
 class ShownStep:
-    """Show one step: its call, its stream, its source text (elements still open are closed in it)."""
+    """Show one step: its stream, its source text (elements still open are closed in it)."""
 
-    call_id: str
     stream_id: str
     source: str
 
 
 @dataclass(frozen=True)
 class StepQueue:
-    """Show all living steps. `queued` ones have not begun, oldest first; `done` counts those that have begun and ended;
-    `reading` is true until the end tag of the last one has been read."""
+    """Show the living steps. `queued` ones have not begun, the oldest first, MOST_SHOWN at most, `more` of them are not shown;
+    `done` counts those that have begun and ended; `reading` is true until the end tag of the last one has been read."""
 
     running: ShownStep | None = None
     queued: tuple[ShownStep, ...] = ()
     done: int = 0
     reading: bool = False
+    more: int = 0
 
 
 class StepLine:
@@ -38,7 +46,7 @@ class StepLine:
 
     def __init__(self, on_change: Callable[[StepQueue], None]) -> None:
         self._on_change = on_change
-        self._steps: dict[Call, list[FunctionToken]] = {}
+        self._steps: OrderedDict[Call, list[FunctionToken]] = OrderedDict()  # in token order
         self._done = 0
         self._told = StepQueue()
         self._changed = False
@@ -50,31 +58,35 @@ class StepLine:
 
     def wrote(self, step: Call, token: FunctionToken) -> None:
         """Add a token inside a step, or its end tag."""
-        if step in self._steps:
+        if step in self._steps and len(self._steps[step]) < MOST_TOKENS:
             self._steps[step].append(token)
 
     def changed(self, call: Call) -> None:
         """Note that a call has begun, has ended, or has been read to its end."""
-        self._changed = self._changed or call in self._steps
+        if call in self._steps:
+            self._changed = True
+            if not call.live:
+                self._done += call.start_s is not None
+                del self._steps[call]
 
     def report(self) -> None:
         """Publish the queue if it has changed since the last time."""
         if not self._changed:
             return
         self._changed = False
-        for step in [step for step in self._steps if not step.live]:
-            self._done += step.start_s is not None
-            del self._steps[step]
-        steps = sorted(self._steps, key=lambda step: step.seq)
-        running = [self._shown(step) for step in steps if step.state is not CallState.QUEUED]
-        queued = tuple(self._shown(step) for step in steps if step.state is CallState.QUEUED)
-        now = StepQueue(running[0] if running else None, queued, self._done, any(not step.closed for step in steps))
+        first = list(islice(self._steps, MOST_SHOWN + 1))  # one that has begun is among them: steps run in order
+        running = next((self._shown(step) for step in first if step.state is not CallState.QUEUED), None)
+        queued = tuple(self._shown(step) for step in first if step.state is CallState.QUEUED)[:MOST_SHOWN]
+        reading = any(not step.closed for step in (*first, *islice(reversed(self._steps), MOST_SHOWN)))
+        more = len(self._steps) - len(queued) - (running is not None)
+        now = StepQueue(running, queued, self._done, reading, more)
         if now != self._told:
             self._told = now
             self._on_change(now)
 
     def _shown(self, step: Call) -> ShownStep:
-        return ShownStep(step.call_id, step.stream_id, source_of(self._steps[step]))
+        source = source_of(self._steps[step])
+        return ShownStep(step.stream_id, source if len(source) <= MOST_SOURCE else f"{source[:MOST_SOURCE]}…")
 
 
 def source_of(tokens: list[FunctionToken]) -> str:
@@ -162,7 +174,7 @@ class ChannelQueues:
         for seq, other in self._serial[channel].items():
             if seq >= call.seq:
                 break
-            if not call.is_descendant_of(other) and not self._waits_for_one_around(other, call):
+            if other not in call.ancestors and not self._waits_for_one_around(other, call):
                 return other
         return None
 
@@ -175,7 +187,7 @@ class ChannelQueues:
             around.state is CallState.RUNNING
             and around.seq < node.seq
             and (MAIN in around.channels or not (around.channels & node.channels) <= self._parallel)
-            and not node.is_descendant_of(around)
+            and around not in node.ancestors
             for around in call.ancestors
             for node in waiting
         )

@@ -28,8 +28,9 @@ from function_tokens.scheduling.conditions import (
 from function_tokens.scheduling.queues import ChannelQueues, StepLine, StepQueue
 from function_tokens.scheduling.token_handler import TokenHandler
 from skill_kernel.calls import DONE, CallResult
-from skill_kernel.clock import Clock, Timer
+from skill_kernel.clock import Clock
 from skill_kernel.codes import CallCode, Outcome, ParseCode
+from skill_kernel.config.sections import shown
 from skill_kernel.events import CallKind, RunEvent
 
 PAUSE_NOTICE_S = 0.2
@@ -304,7 +305,7 @@ class Scheduler:
             self._end_later(call, float(call.arguments["seconds"]), DONE)
         elif call.function == "stop":
             channel = call.arguments["channel"]
-            earlier = [c for c in self.live_calls if c.seq < call.seq and not call.is_descendant_of(c)]
+            earlier = [c for c in self.live_calls if c.seq < call.seq and c not in call.ancestors]
             self._table.stop([c for c in earlier if not channel or channel in c.channels], "stopped by <stop>")
             self._table.body_ended(call, DONE)
         elif call.function == "observe":
@@ -328,7 +329,7 @@ class Scheduler:
         if call is None or not call.live:
             return False
         before = (c for c in self._table.live.values() if c.exclusive and c.seq < call.seq)
-        if any(not call.is_descendant_of(c) for c in before):
+        if any(c not in call.ancestors for c in before):
             return False
         self._observing = None
         self._table.end(call, DONE)
@@ -354,7 +355,6 @@ class Scheduler:
             self._decide(call, Verdict(holds))
             return
         timeout_s = self._settings.condition_timeout_s
-        pending: list[Timer] = []
         answered = False
 
         def answer(verdict: Verdict) -> None:
@@ -362,19 +362,22 @@ class Scheduler:
             if answered or call.state is not CallState.STARTING:
                 return
             answered = True
-            for timer in pending:
-                timer.cancel()
+            timer.cancel()
             self._decide(call, verdict)
             self._settle()
 
-        self._tokens.conditions.ask(condition, answer, self._table.process_id)
-        if not answered:
-            late = Verdict(None, f"no answer within {timeout_s:g} s")
-            pending.append(self._clock.call_later(timeout_s, lambda: answer(late)))
+        late = Verdict(None, f"no answer within {timeout_s:g} s")
+        timer = self._clock.call_later(timeout_s, lambda: answer(late))
+        try:
+            self._tokens.conditions.ask(condition, answer, self._table.process_id)
+        except Exception as error:
+            if answered:
+                raise
+            answer(Verdict(None, f"whoever was asked failed ({type(error).__name__}: {error})"))
 
     def _decide(self, call: Call, verdict: Verdict) -> None:
         if verdict.holds is None:
-            why = f"nobody can tell whether '{call.arguments['cond']}' holds: {verdict.reason}"
+            why = f"nobody can tell whether '{shown(call.arguments['cond'])}' holds: {verdict.reason}"
             break_branches(call.parent, why)
             self._table.end(call, CallResult(Outcome.DROPPED, CallCode.CONDITION_UNKNOWN, why))
             self._table.end_turn(call, why)

@@ -3,8 +3,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from function_tokens.builtins import BRANCHES, FURTHER, NOT_IN_ROUTINES, NOT_UNDER_CONDITION, STEP_ALIASES, STEP_NAMES
@@ -28,10 +29,13 @@ from function_tokens.scheduling.conditions import ConditionSource, break_branche
 from skill_kernel.calls import DONE, CallResult
 from skill_kernel.clock import Clock
 from skill_kernel.codes import CallCode, Outcome
+from skill_kernel.config.sections import shown
 from skill_kernel.events import Notice, NoticeKind
 from skill_kernel.skills.skill import MAIN
 
 MAX_RUN_DEPTH = 8
+MAX_EXPANDED = 5000
+"""Function tokens that the routines of one stream may be in all; 20 characters of one count as a token at least."""
 NO_STORE = "this robot has no routine store"
 BRANCH_TAGS = BRANCHES | FURTHER
 BRANCHING = frozenset({"if", *STEP_ALIASES})
@@ -340,7 +344,7 @@ class TokenHandler:
             except RoutineError as error:
                 faults.append(str(error))
         if faults:
-            why = f"routine '{name}' was not kept: {'; '.join(faults[:3])}"
+            why = f"routine '{shown(name)}' was not kept: {'; '.join(faults[:3])}"
             self.table.record(call, CallResult(Outcome.REFUSED, CallCode.ROUTINE_INVALID, why))
             if stream.strict:
                 self.table.end_turn(call, why)
@@ -359,7 +363,7 @@ class TokenHandler:
         name = str(mapped.arguments["name"])
         routine = self.routines.get(name) if self.routines is not None else None
         if routine is None:
-            why = NO_STORE if self.routines is None else f"there is no routine '{name}'; save it first"
+            why = NO_STORE if self.routines is None else f"there is no routine '{shown(name)}'; save it first"
             return Refusal("run", CallCode.ROUTINE_UNKNOWN, why, False)
         if name in stream.run_stack or len(stream.run_stack) >= MAX_RUN_DEPTH:
             deep = f"routines nest deeper than {MAX_RUN_DEPTH} at '{name}'"
@@ -367,9 +371,13 @@ class TokenHandler:
             why = f"routine '{name}' runs itself ({chain})" if name in stream.run_stack else deep
             return Refusal("run", CallCode.ROUTINE_CYCLE, why, False)
         try:
-            tokens = list(_parsed(routine.source))
+            tokens = _parsed(routine.source) if stream.expanded <= MAX_EXPANDED else ()
         except ParseError as error:
             return Refusal("run", CallCode.ROUTINE_INVALID, f"routine '{name}': {error}", False)
+        stream.expanded += max(len(tokens), len(routine.source) // 20)
+        if stream.expanded > MAX_EXPANDED:
+            why = f"the routines of this answer are longer than {MAX_EXPANDED} function tokens; run fewer in one answer"
+            return Refusal("run", CallCode.QUEUE_FULL, why, False)
         call = self._begin_call(stream, token, mapped)
         if call is None:
             return None
@@ -386,10 +394,10 @@ class TokenHandler:
         return None
 
 
-def _parsed(source: str) -> Iterator[FunctionToken]:
+@lru_cache(maxsize=32)
+def _parsed(source: str) -> tuple[FunctionToken, ...]:
     parser = StreamingParser("strict")
-    yield from parser.feed(source)
-    yield from parser.close()
+    return (*parser.feed(source), *parser.close())
 
 
 def _belongs_outside(frame: Frame, token: FunctionToken) -> bool:

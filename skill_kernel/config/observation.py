@@ -107,12 +107,6 @@ class MapPose(Section):
     frame: Literal["map", "odom"] = "map"
 
 
-class Speed(Section):
-    """Give the speed over ground in m/s, from odometry."""
-
-    function: Literal["speed"]
-
-
 class Moving(Section):
     """Tell whether the base moves, from odometry: faster than `speed_mps` or `turn_dps` (degrees a second)."""
 
@@ -176,12 +170,6 @@ class Track(Section):
         return self
 
 
-class Heard(Section):
-    """Give the newest instruction of a person, whatever way it came, from the process scheduler's state."""
-
-    function: Literal["heard"]
-
-
 class CountLabel(Section):
     """Count the things of one label in sight, from a field of tracked objects."""
 
@@ -189,38 +177,34 @@ class CountLabel(Section):
     label: str
 
 
-class Room(Section):
-    """Name the area of `rooms` that the robot stands in, from a field that is a pose; "" in none."""
+class Plain(Section):
+    """Give what needs no settings.
 
-    function: Literal["room"]
+    `speed`: that over ground in m/s, from odometry. `heard`: the newest instruction of a person, whatever way it came, from the
+    process scheduler's state. `room`: the area of `rooms` that the robot stands in, from a field that is a pose; "" in none.
+    `subsystems`: which are free, busy or held between two calls, from the skill kernel's state.
+    """
+
+    function: Literal["speed", "heard", "room", "subsystems"]
 
 
-class Subsystems(Section):
-    """Tell which subsystems are free, busy or held between two calls, from the skill kernel's state."""
+Process = Annotated[Take | MapPose | Moving | NearestBySector | Track | CountLabel | Plain, Field(discriminator="function")]
 
-    function: Literal["subsystems"]
-
-
-Process = Annotated[
-    Take | MapPose | Speed | Moving | NearestBySector | Track | CountLabel | Room | Subsystems | Heard,
-    Field(discriminator="function"),
-]
-
-MADE: dict[type[Section], tuple[Kind, str]] = {
-    MapPose: (Kind.POSE, "nav_msgs/msg/Odometry"),
-    Speed: (Kind.NUMBER, "nav_msgs/msg/Odometry"),
-    Moving: (Kind.BOOLEAN, "nav_msgs/msg/Odometry"),
-    NearestBySector: (Kind.SECTORS, "sensor_msgs/msg/LaserScan"),
-    Track: (Kind.OBJECTS, "ghostshell/msg/DetectionArray"),
-    CountLabel: (Kind.NUMBER, ""),
-    Room: (Kind.TEXT, ""),
-    Subsystems: (Kind.TABLE, "ghostshell/msg/KernelState"),
-    Heard: (Kind.TEXT, "ghostshell/msg/ProcessArray"),
+MADE = {
+    "pose": (Kind.POSE, "nav_msgs/msg/Odometry"),
+    "speed": (Kind.NUMBER, "nav_msgs/msg/Odometry"),
+    "moving": (Kind.BOOLEAN, "nav_msgs/msg/Odometry"),
+    "nearest_by_sector": (Kind.SECTORS, "sensor_msgs/msg/LaserScan"),
+    "track": (Kind.OBJECTS, "ghostshell/msg/DetectionArray"),
+    "count": (Kind.NUMBER, ""),
+    "room": (Kind.TEXT, ""),
+    "subsystems": (Kind.TABLE, "ghostshell/msg/KernelState"),
+    "heard": (Kind.TEXT, "ghostshell/msg/ProcessArray"),
 }
 """The kind that each post-processing makes and the message it reads, "" for another field. `take` reads any and makes a
 boolean, number or text."""
 
-_INPUT = {CountLabel: Kind.OBJECTS, Room: Kind.POSE}
+_INPUT = {"count": Kind.OBJECTS, "room": Kind.POSE}
 
 
 class Serialise(Section):
@@ -249,7 +233,7 @@ class FieldConfig(Section):
 
     @model_validator(mode="after")
     def _fits(self) -> FieldConfig:
-        made, name, source = MADE.get(type(self.process)), self.process.function, self.source
+        made, name, source = MADE.get(self.process.function), self.process.function, self.source
         kind, reads = made or (self.kind, "")
         asked = "service" if source.service else "topic"
         plain = self.kind in (Kind.BOOLEAN, Kind.NUMBER, Kind.TEXT)
@@ -278,7 +262,7 @@ def checked_fields(fields: dict[str, FieldConfig]) -> dict[str, FieldConfig]:
         if source := config.source.field:
             if source not in list(fields)[: list(fields).index(name)]:
                 raise ValueError(f"field '{name}' is made of '{source}', which must be written above it")
-            needed = _INPUT[type(config.process)]
+            needed = _INPUT[config.process.function]
             if fields[source].kind is not needed:
                 raise ValueError(f"field '{name}' needs a source of kind '{needed.value}', and '{source}' is none")
     return fields
@@ -290,13 +274,13 @@ def default_fields() -> dict[str, FieldConfig]:
         "subsystems": FieldConfig(
             role="Which parts of the robot are in use.",
             kind=Kind.TABLE,
-            process=Subsystems(function="subsystems"),
+            process=Plain(function="subsystems"),
             source=SourceConfig(topic="kernel_state", qos="state"),
         ),
         "last_heard": FieldConfig(
             role="The last thing that somebody said or wrote to the robot.",
             kind=Kind.TEXT,
-            process=Heard(function="heard"),
+            process=Plain(function="heard"),
             source=SourceConfig(topic="processes", qos="state"),
         ),
     }

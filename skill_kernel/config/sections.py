@@ -12,13 +12,26 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 
 Positive = Annotated[float, Field(gt=0)]
 
+SHOWN = 80
+"""Longest piece of somebody's text that a message repeats, in characters."""
+
+CAUSE_CHARS = 300
+"""Characters of what somebody says why something stops or pauses."""
+
+
+def shown(value: object, most: int = SHOWN) -> str:
+    """Return a value for a message: one line of at most `most` characters, and none of them hidden."""
+    text = " ".join(str(value).split())
+    text = text if text.isprintable() else "".join(c if c.isprintable() else "\ufffd" for c in text)
+    return text if len(text) <= most else f"{text[: most - 1]}…"
+
 
 def shaped(pattern: str, what: str) -> AfterValidator:
     """Return the check that a text is of this pattern; `what` says in an error what is wrong with it."""
 
     def check(value: str) -> str:
         if not re.fullmatch(pattern, value):
-            raise ValueError(f"'{value[:60]}' is {what}")
+            raise ValueError(f"'{shown(value)}' is {what}")
         return value
 
     return AfterValidator(check)
@@ -46,7 +59,7 @@ def one_sentence(model: type[BaseModel], error: ValidationError) -> str:
     """Return the first fault as a sentence that names the key and, for an unknown one, what is valid in its place."""
     first = error.errors(include_url=False)[0]
     where = [str(part) for part in first["loc"]]
-    key = ".".join(where)
+    key = shown(".".join(where))
     more = f" ({error.error_count() - 1} more like this)" if error.error_count() > 1 else ""
     if not where:  # a fault of the whole section names its key itself
         return str(first["msg"]).removeprefix("Value error, ")
@@ -62,10 +75,12 @@ def one_sentence(model: type[BaseModel], error: ValidationError) -> str:
         known = [tag.strip(" '") for tag in str(first["ctx"]["expected_tags"]).split(",")]
         given_tag = str(first["ctx"]["tag"])
         what = str(first["ctx"]["discriminator"]).strip("'")
-        return f"key '{key}.{what}': there is no '{given_tag}'{nearest(given_tag, known)} (known: {', '.join(known)}){more}"
+        return (
+            f"key '{key}.{what}': there is no '{shown(given_tag)}'{nearest(given_tag, known)} (known: {', '.join(known)}){more}"
+        )
     reason = first["msg"].removeprefix("Value error, ")
-    shown = "" if isinstance(first["input"], Mapping) else f", not {first['input']!r}"
-    return f"key '{key}': {reason[0].lower() + reason[1:]}{shown}{more}"
+    given_value = "" if isinstance(first["input"], Mapping) else f", not {shown(repr(first['input']))}"
+    return f"key '{key}': {reason[0].lower() + reason[1:]}{given_value}{more}"
 
 
 def _keys(model: type[BaseModel], path: list[str]) -> list[str]:

@@ -8,17 +8,21 @@ written whole.
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
 import yaml
 from pydantic import BaseModel, ValidationError
 
-from skill_kernel.config.sections import nearest, one_sentence
+from skill_kernel.config.sections import nearest, one_sentence, shown
 
 MAX_DEPTH = 100
 """Lists and mappings within one another."""
+MAX_BYTES = 1_000_000
+"""Size of a file; also that of a document with each alias written out, in characters."""
 _MERGE = "tag:yaml.org,2002:merge"
 
 
@@ -45,24 +49,37 @@ def first_duplicate(node: yaml.Node | None, *, text_keys: bool = False) -> yaml.
         seen: set[tuple[str, str]] = set()
         for key, _ in here.value:
             if text_keys and key.tag != yaml.resolver.BaseResolver.DEFAULT_SCALAR_TAG:
-                return yaml.constructor.ConstructorError(None, None, f"the key '{key.value}' is no text", key.start_mark)
+                return yaml.constructor.ConstructorError(None, None, f"the key '{shown(key.value)}' is no text", key.start_mark)
             if isinstance(key, yaml.ScalarNode) and key.tag != _MERGE:
                 if (key.tag, key.value) in seen:
-                    return DuplicateKeyError(None, None, f"the key '{key.value}' is given twice", key.start_mark)
+                    return DuplicateKeyError(None, None, f"the key '{shown(key.value)}' is given twice", key.start_mark)
                 seen.add((key.tag, key.value))
         waiting += reversed([value for _, value in here.value])
     return None
 
 
 def compose_yaml(text: str, *, strict: bool = False) -> yaml.Node | None:
-    """Return one document as a node. Raises yaml.YAMLError, also for what is nested deeper than MAX_DEPTH."""
-    depth = 0
+    """Return one document as a node. Raises yaml.YAMLError, also for what is nested deeper than MAX_DEPTH, and for aliases that
+    make more than MAX_BYTES of it."""
+    written, opened = 0, list[tuple[str | None, int]]()
+    anchors: dict[str | None, int] = {}
     for event in yaml.parse(text, Loader=_SafeLoader):
-        depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
-        if depth > MAX_DEPTH:  # libyaml would exhaust the stack
-            raise yaml.composer.ComposerError(None, None, f"more than {MAX_DEPTH} levels", event.start_mark)  # type: ignore[arg-type]
-        if strict and isinstance(event, yaml.AliasEvent):
-            raise yaml.constructor.ConstructorError(None, None, "aliases are not allowed here")
+        if isinstance(event, yaml.CollectionEndEvent):
+            anchor, before = opened.pop()
+            anchors[anchor] = written - before
+        elif isinstance(event, yaml.AliasEvent):
+            if strict:
+                raise yaml.constructor.ConstructorError(None, None, "aliases are not allowed here")
+            written += anchors.get(event.anchor, MAX_BYTES)  # it has no end where it stands in what it means
+        elif isinstance(event, yaml.CollectionStartEvent):
+            opened.append((event.anchor, written))
+            written += 1
+        elif isinstance(event, yaml.ScalarEvent):
+            anchors[event.anchor] = 1 + len(event.value)
+            written += anchors[event.anchor]
+        wrong = f"more than {MAX_DEPTH} levels" if len(opened) > MAX_DEPTH else ""  # libyaml would exhaust the stack
+        if wrong := wrong or (f"more than {MAX_BYTES} characters, its aliases written out" if written > MAX_BYTES else ""):
+            raise yaml.composer.ComposerError(None, None, wrong, event.start_mark)  # type: ignore[arg-type]
     node: yaml.Node | None = yaml.compose(text, Loader=_SafeLoader)
     return node
 
@@ -77,8 +94,8 @@ def read_yaml(text: str, *, strict: bool = False) -> Any:
         if wrong := first_duplicate(node, text_keys=strict):
             raise wrong
         return yaml.SafeLoader("").construct_document(node) if node is not None else None
-    except ValueError as error:  # such as 2024-02-30, which looks like a date
-        raise yaml.constructor.ConstructorError(None, None, str(error)) from error
+    except (ValueError, OverflowError) as error:  # such as 2024-02-30, which looks like a date
+        raise yaml.constructor.ConstructorError(None, None, shown(error)) from error
 
 
 def what_is_wrong(error: yaml.YAMLError) -> str:
@@ -91,13 +108,11 @@ def what_is_wrong(error: yaml.YAMLError) -> str:
     return f"{where}is not valid YAML{f' ({problem})' if problem else ''}; look for a missing colon or a wrong indent"
 
 
-MAX_BYTES = 1_000_000
-
 Record = TypeVar("Record", bound=BaseModel)
 
 
 class RecordError(ValueError):
-    """Report that a file of records cannot be used, or that a record is wrong; one sentence says where and what to do."""
+    """Report that a file of records cannot be used, or that a record is wrong; it says where, and what to do."""
 
 
 def checked(model: type[Record], fields: Mapping[str, Any], where: Path | str = "") -> Record:
@@ -114,13 +129,13 @@ def read_mapping(path: Path, holds: str = "keys with values", *, strict: bool = 
     try:
         with path.open("rb") as file:
             content = file.read(MAX_BYTES + 1)
-        if len(content) > MAX_BYTES:
-            raise RecordError(f"{path}: is longer than {MAX_BYTES // 1_000_000} MB; shorten it")
-        data = read_yaml(content.decode("utf-8"), strict=strict)
-    except (OSError, UnicodeDecodeError) as error:
-        raise RecordError(f"{path}: cannot be read ({' '.join(str(error).split())})") from error
+        data = read_yaml(content.decode("utf-8"), strict=strict) if len(content) <= MAX_BYTES else None
+    except (OSError, ValueError) as error:
+        raise RecordError(f"{shown(path, 300)}: cannot be read ({shown(error, 300)})") from error
     except yaml.YAMLError as error:
         raise RecordError(f"{path}, {what_is_wrong(error)}") from error
+    if len(content) > MAX_BYTES:
+        raise RecordError(f"{path}: is longer than {MAX_BYTES // 1_000_000} MB; shorten it")
     if not isinstance(data, dict):
         raise RecordError(f"{path}: must hold {holds}, not {type(data).__name__}")
     return data
@@ -132,7 +147,9 @@ def read_lists(path: Path, keys: Sequence[str]) -> dict[str, list[Any]]:
     data = read_mapping(path, f"the key {keys[0]} with a list")
     for key, value in data.items():
         if key not in keys:
-            raise RecordError(f"{path}: key '{key}' is unknown{nearest(str(key), [*keys])} (valid here: {', '.join(keys)})")
+            raise RecordError(
+                f"{path}: key '{shown(key)}' is unknown{nearest(str(key), [*keys])} (valid here: {', '.join(keys)})"
+            )
         if value and not isinstance(value, list):
             raise RecordError(f"{path}: key {key} must be a list, not {type(value).__name__}")
     return {key: data.get(key) or [] for key in keys}
@@ -147,12 +164,31 @@ def write_whole(path: Path, data: Mapping[str, Any]) -> None:
         raise RecordError(f"{path} could not be written ({error}); free or mend the disk") from error
 
 
+def is_file(path: Path) -> bool:
+    """Return whether there is such a file, whatever the name."""
+    try:
+        return path.is_file()
+    except OSError:  # a name that is too long
+        return False
+
+
+def private(path: str | Path, flags: int) -> int:
+    """Open a file that its owner alone may read from now on: an opener for `open`. Raises OSError."""
+    file = os.open(path, flags, 0o600)
+    mode = os.fstat(file).st_mode
+    if stat.S_ISREG(mode) and mode & 0o077:
+        with suppress(PermissionError):  # it is somebody else's
+            os.fchmod(file, 0o600)
+    return file
+
+
 def replace_file(path: Path, text: str) -> None:
-    """Replace a file as a whole and wait until it is on the disk. Raises OSError: the file is then as it was."""
+    """Replace a file as a whole, which its owner alone may read then, and wait until it is on the disk. Raises OSError: the
+    file is then as it was."""
     new = path.with_name(f".{path.name}.{os.getpid()}.new")
     path.parent.mkdir(parents=True, exist_ok=True)
     try:
-        with new.open("w", encoding="utf-8") as file:
+        with open(new, "w", encoding="utf-8", errors="backslashreplace", opener=private) as file:
             file.write(text)
             file.flush()
             os.fsync(file.fileno())

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from skill_kernel.config.sections import nearest
+from skill_kernel.config.sections import nearest, shown
 from skill_kernel.guard.code import (
     BOOL,
     FLOAT,
@@ -40,10 +40,11 @@ from skill_kernel.guard.code import (
     Vocabulary,
     joined,
 )
-from skill_kernel.guard.errors import LARGEST_LITERAL, LIMITS, GuardCode, GuardError, at, shown
-from skill_kernel.guard.reading import read
+from skill_kernel.guard.errors import LARGEST_LITERAL, LIMITS, GuardCode, GuardError, RuleFault, at
+from skill_kernel.guard.reading import read, read_expression
 from skill_kernel.observation.accessors import Accessor
 from skill_kernel.observation.model import ArgumentError as AccessorArgumentError
+from skill_kernel.observation.model import ObservationError
 from skill_kernel.skills.arguments import ArgumentError, bind_typed, converters
 from skill_kernel.skills.skill import Skill
 
@@ -62,7 +63,7 @@ ARITHMETIC: dict[type[ast.operator], tuple[str, Callable[[Any, Any], Any]]] = {
     ast.FloorDiv: ("//", operator.floordiv),
     ast.Mod: ("%", operator.mod),
 }
-_COMPARE: dict[type[ast.cmpop], tuple[str, Callable[[Any, Any], bool]]] = {
+COMPARISONS: dict[type[ast.cmpop], tuple[str, Callable[[Any, Any], bool]]] = {
     ast.Lt: ("<", operator.lt),
     ast.LtE: ("<=", operator.le),
     ast.Gt: (">", operator.gt),
@@ -207,7 +208,7 @@ class Compiler:
         codes = [self.compile(side) for side in (node.left, *node.comparators)]
         applied = []
         for op, left, right, place in zip(node.ops, codes[:-1], codes[1:], node.comparators, strict=True):
-            word, apply = _COMPARE[type(op)]
+            word, apply = COMPARISONS[type(op)]
             if problem := _incomparable(word, left.type, right.type):
                 raise at(place, GuardCode.TYPE, problem)
             applied.append(apply)
@@ -600,8 +601,8 @@ def _signalling(signal: Signal, name: str = "", run: Evaluate | None = None) -> 
 
 @dataclass(frozen=True)
 class Guarded:
-    """Hold a rule that passed. `condition` raises what its accessors raise, and ArithmeticError or ValueError for numbers it
-    cannot work with. `action` gives one SkillRequest after the other and is sent whether each succeeded.
+    """Hold a rule that passed. `condition` raises ObservationError, as its accessors do, and RuleFault for all else that fails.
+    `action` gives one SkillRequest after the other and is sent whether each succeeded.
 
     `subsystems` are all that the action may need. `notes`: what the robot's limits clamp.
     """
@@ -617,7 +618,7 @@ class Guarded:
 
 @dataclass(frozen=True)
 class GuardedExpression:
-    """Hold an expression that passed: its type, the accessors it reads, and the function that gives its value."""
+    """Hold an expression that passed: its type, the accessors it reads, and its value, which raises as a rule's condition."""
 
     source: str
     type: Type
@@ -627,9 +628,7 @@ class GuardedExpression:
 
 def compile_guarded(source: str, vocabulary: Vocabulary) -> Guarded:
     """Check and compile a rule. Raises GuardError with what is wrong, where, and what to write instead."""
-    tree = read(source)
-    assert isinstance(tree, ast.Module)
-    functions = _functions(tree)
+    functions = _functions(read(source))
     condition = Compiler(vocabulary)
     evaluate, condition_steps = _condition(condition, functions[CONDITION])
     if not condition.accessors:
@@ -649,7 +648,7 @@ def compile_guarded(source: str, vocabulary: Vocabulary) -> Guarded:
 
     return Guarded(
         source,
-        evaluate,
+        _faulting(evaluate),
         act,
         accessors=tuple({**condition.accessors, **action.accessors}),
         skills=tuple(action.skills),
@@ -660,12 +659,25 @@ def compile_guarded(source: str, vocabulary: Vocabulary) -> Guarded:
 
 def compile_expression(source: str, accessors: Mapping[str, Accessor], *, wanted: Type = BOOL) -> GuardedExpression:
     """Check and compile one expression over accessors, such as the condition of a branch. Raises GuardError."""
-    tree = read(source, expression=True)
-    assert isinstance(tree, ast.Expression)
+    tree = read_expression(source)
     compiler = Compiler(Vocabulary(accessors))
-    code = compiler.wanted(tree.body, wanted, "the condition")
-    _bounded(tree.body, code.steps, LIMITS.condition_steps)
-    return GuardedExpression(source, code.type, lambda call: code.run(Frame(call)), tuple(compiler.accessors))
+    code = compiler.wanted(tree, wanted, "the condition")
+    _bounded(tree, code.steps, LIMITS.condition_steps)
+    return GuardedExpression(source, code.type, _faulting(lambda call: code.run(Frame(call))), tuple(compiler.accessors))
+
+
+def _faulting(evaluate: Callable[[Caller], Value]) -> Callable[[Caller], Value]:
+    """Return a function that raises RuleFault, and ObservationError, whatever Python raises in the one given."""
+
+    def run(call: Caller) -> Value:
+        try:
+            return evaluate(call)
+        except (ObservationError, RuleFault):
+            raise
+        except Exception as error:
+            raise RuleFault(f"{type(error).__name__}: {error}") from error
+
+    return run
 
 
 def _functions(tree: ast.Module) -> dict[str, ast.FunctionDef]:
@@ -688,9 +700,7 @@ def _functions(tree: ast.Module) -> dict[str, ast.FunctionDef]:
 
 def _body(function: ast.FunctionDef) -> list[ast.stmt]:
     """Return the statements without the docstring."""
-    first = function.body[0]
-    is_doc = isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant) and isinstance(first.value.value, str)
-    body = function.body[is_doc:]
+    body = function.body[ast.get_docstring(function, clean=False) is not None :]
     if not body:
         raise at(function, GuardCode.FORM, f"{function.name} has no body; {FORM}")
     return body

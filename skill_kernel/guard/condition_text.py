@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from skill_kernel.guard import Caller, GuardCode, GuardedExpression, GuardError, RuleFault, compile_expression
+from skill_kernel.guard.reading import unwarned
 from skill_kernel.observation.accessors import Accessor
 from skill_kernel.observation.model import ObservationError
 
@@ -79,7 +80,7 @@ def read_condition(text: str, accessors: Mapping[str, Accessor]) -> Condition:
 
 
 def holds(expression: GuardedExpression, ask: Caller) -> tuple[bool | None, str]:
-    """Return whether an expression holds, None and why when that cannot be told: a field is stale, a number has no end."""
+    """Return whether an expression holds, None and why when that cannot be told: a field is stale, it divides by zero."""
     try:
         return bool(expression.evaluate(ask)), ""
     except (ObservationError, RuleFault) as error:
@@ -94,7 +95,8 @@ def _is_code(text: str, accessors: Mapping[str, Accessor]) -> bool:
     if len(text) > MAX_SENTENCE:
         return False
     try:
-        tree = ast.parse(text, mode="eval")
+        with unwarned():
+            tree = ast.parse(text, mode="eval")
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return False
     for node in ast.walk(tree):

@@ -35,10 +35,6 @@ LARGEST_WHOLE = 10**15
 """Whole numbers beyond it end a rule: unlike floats they would grow without bound."""
 
 
-SHOWN = 60
-"""Longest piece of refused code that a message repeats, in characters."""
-
-
 class GuardCode(str, Enum):
     """Name the reasons for which code is refused."""
 
@@ -70,16 +66,10 @@ class GuardError(ValueError):
 
 
 class RuleFault(ArithmeticError):
-    """Report that accepted code met numbers it cannot go on with."""
+    """Report that accepted code failed while it was evaluated, on numbers it cannot go on with or otherwise."""
 
 
 def at(node: ast.AST, code: GuardCode, message: str) -> GuardError:
     """Return the error for a node, with its place."""
     line = int(getattr(node, "lineno", 0))
     return GuardError(code, message, line=line, column=int(getattr(node, "col_offset", -1)) + 1 if line else 0)
-
-
-def shown(text: str) -> str:
-    """Return a piece of code for a message: one line, cut."""
-    line = " ".join(text.split())
-    return line if len(line) <= SHOWN else f"{line[: SHOWN - 1]}…"

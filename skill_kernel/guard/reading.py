@@ -9,8 +9,12 @@ import token
 import tokenize
 import unicodedata
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import cast
 
-from skill_kernel.guard.errors import LIMITS, GuardCode, GuardError, at, shown
+from skill_kernel.config.sections import shown
+from skill_kernel.guard.errors import LIMITS, GuardCode, GuardError, at
 
 _REFUSED_CATEGORIES = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
 _QUOTES = ("'", '"')
@@ -54,18 +58,24 @@ _WORDS = {
 """Names of nodes in messages; the others go by Python's own name."""
 
 
-def read(source: str, *, expression: bool = False) -> ast.Module | ast.Expression:
-    """Parse code (with `expression` a single one). Raises GuardError, whatever the text is, and within small bounds of
-    time and memory: length, brackets and lines are counted before Python's parser sees anything."""
-    text = _checked_text(source)
-    if expression:
-        text = text.strip()
-    _check_tokens(text)
+def read(source: str) -> ast.Module:
+    """Parse code. Raises GuardError, whatever the text is, and within small bounds of time and memory: length, brackets and
+    lines are counted before Python's parser sees anything."""
+    return cast(ast.Module, _tree(_checked_text(source), "exec"))
+
+
+def read_expression(source: str) -> ast.expr:
+    """Parse a single expression, as `read` does code."""
+    return cast(ast.Expression, _tree(_checked_text(source).strip(), "eval")).body
+
+
+def _tree(text: str, mode: str) -> ast.AST:
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            tree: ast.Module | ast.Expression
-            tree = ast.parse(text, mode="eval") if expression else ast.parse(text)
+        with unwarned():
+            _check_tokens(text)
+            tree: ast.AST = ast.parse(text, mode=mode)
+    except GuardError:
+        raise
     except SyntaxError as error:
         line, column = error.lineno or 1, max(error.offset or 1, 1)
         raise GuardError(GuardCode.SYNTAX, f"this is no Python: {error.msg}", line=line, column=column) from None
@@ -75,21 +85,28 @@ def read(source: str, *, expression: bool = False) -> ast.Module | ast.Expressio
     return tree
 
 
+@contextmanager
+def unwarned() -> Iterator[None]:
+    """Keep Python's parser from warning on standard error of odd code, such as `1or 2`."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
+
+
 def _checked_text(source: str) -> str:
     if len(source) > LIMITS.characters:
         why = f"the code has {len(source)} characters; {LIMITS.characters} are allowed"
         raise GuardError(GuardCode.TOO_LONG, why)
     text = source.replace("\r\n", "\n")
-    line, begin = 1, 0
-    for index, character in enumerate(text):
-        if character == "\n":
-            line, begin = line + 1, index + 1
-        elif character == "\\":
-            why = "a backslash is not allowed; write the character itself"
-            raise GuardError(GuardCode.CHARACTER, why, line=line, column=index - begin + 1)
-        elif unicodedata.category(character) in _REFUSED_CATEGORIES:
-            why = f"the character U+{ord(character):04X} is not allowed; indent with spaces and write visible characters"
-            raise GuardError(GuardCode.CHARACTER, why, line=line, column=index - begin + 1)
+    for line, words in enumerate(text.split("\n"), 1):
+        for column, character in enumerate(words, 1):
+            if character == "\\":
+                why = "a backslash is not allowed; write the character itself"
+            elif unicodedata.category(character) in _REFUSED_CATEGORIES:
+                why = f"the character U+{ord(character):04X} is not allowed; indent with spaces and write visible characters"
+            else:
+                continue
+            raise GuardError(GuardCode.CHARACTER, why, line=line, column=column)
     return text
 
 

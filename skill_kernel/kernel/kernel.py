@@ -26,7 +26,7 @@ from skill_kernel.calls import (
 )
 from skill_kernel.clock import Clock
 from skill_kernel.codes import CallCode, LeaseCode, Outcome, ParseCode
-from skill_kernel.config.sections import nearest
+from skill_kernel.config.sections import nearest, shown
 from skill_kernel.events import CallEvent, CallKind, Notice, NoticeKind, ProcessEvent, ProcessKind, RunEvent
 from skill_kernel.kernel.holds import BY_NAME, WAITING, EpochTable, Held, HoldTable, LeaseTable, Rank
 from skill_kernel.kernel.running import CallTable, Deadline, Pausing, RunningCall, interruption, normalized
@@ -100,7 +100,7 @@ class Kernel:
         skill = self._registry.get(call.function)
         if skill is None:
             hint = nearest(call.function, self._registry.names, else_known=True)
-            return Refused(CallCode.UNKNOWN_FUNCTION, f"there is no skill '{call.function[:80]}'{hint}")
+            return Refused(CallCode.UNKNOWN_FUNCTION, f"there is no skill '{shown(call.function)}'{hint}")
         if lacking := _lacking_limit([skill], self._robot):  # the skill set may have been replaced
             return Refused(CallCode.SKILL_FAILED, lacking)
         try:
@@ -693,7 +693,7 @@ class Kernel:
         try:
             arguments = dict(run.arguments)
             if run.skill.content is not None and run.buffer is not None:
-                arguments[run.skill.content] = run.buffer if run.skill.content_streams else run.buffer.whole()
+                arguments[run.skill.content] = run.buffer if run.skill.content_streams else "".join(run.buffer)
             if self._may_begin(run):
                 body = self._perform(run.skill, run, arguments, until_reset=run.spec.open)
             else:
@@ -790,5 +790,5 @@ def _lacking_limit(skills: Iterable[Skill], robot: RobotConfig) -> str:
 
 
 def _raised(run: RunningCall, error: BaseException) -> SkillReturn:
-    text = " ".join(str(error).split())[:300]
+    text = shown(error, 300)
     return SkillReturn.failure(f"{run.skill.name} raised {type(error).__name__}: {text}", CallCode.SKILL_RAISED)

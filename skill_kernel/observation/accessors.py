@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from skill_kernel.config.observation import STANDARD, NearestBySector, Track
-from skill_kernel.config.sections import nearest
+from skill_kernel.config.sections import nearest, shown
 from skill_kernel.observation.model import ArgumentError, Kind, Observation, Pose, Sector, SeenObject, StaleFieldError, Value
 from skill_kernel.robot import RobotConfig
 
@@ -31,7 +31,7 @@ class View:
         accessor = self._table.get(name)
         if accessor is None:
             hint = nearest(name, self._table)
-            raise ArgumentError(f"there is no accessor '{name[:80]}'{hint} (known: {', '.join(sorted(self._table))})")
+            raise ArgumentError(f"there is no accessor '{shown(name)}'{hint} (known: {', '.join(sorted(self._table))})")
         accessor.check(arguments)
         return accessor.read(self, *arguments)
 
@@ -111,7 +111,7 @@ class Accessor:
                 raise ArgumentError(f"{parameter.name} of {self.name} is a text in quotes, not {type(given).__name__}")
             if parameter.choices and given not in parameter.choices:
                 known = f"{nearest(given, parameter.choices)} (known: {', '.join(parameter.choices)})"
-                raise ArgumentError(f"{self.name} knows no {parameter.name} '{given[:80]}'{known}")
+                raise ArgumentError(f"{self.name} knows no {parameter.name} '{shown(given)}'{known}")
 
     def signature(self) -> str:
         """Return it as it stands in prompts: `visible(label: str) -> bool`."""

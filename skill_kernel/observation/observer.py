@@ -8,18 +8,8 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Any
 
-from skill_kernel.config.observation import (
-    CountLabel,
-    FieldConfig,
-    Heard,
-    MapPose,
-    Moving,
-    NearestBySector,
-    Room,
-    Speed,
-    Take,
-    Track,
-)
+from skill_kernel.config.observation import CountLabel, FieldConfig, MapPose, Moving, NearestBySector, Take, Track
+from skill_kernel.config.sections import shown
 from skill_kernel.observation.model import FieldValue, Kind, Observation, Pose, SeenObject, Value
 from skill_kernel.observation.odometry import Odometry, Trail, nearest_by_sector, usable
 from skill_kernel.observation.tracking import Tracker
@@ -41,7 +31,7 @@ class _Field:
         source = config.source
         from_where = f"topic '{source.topic}'" if source.topic else f"service '{source.service}'"
         # Silence is an answer only of what is told when it happens.
-        tells = isinstance(config.process, Heard) or (source.qos == "event" and config.kind is Kind.TEXT)
+        tells = config.process.function == "heard" or (source.qos == "event" and config.kind is Kind.TEXT)
         self._held: Value | None = "" if tells else None
         self.missing = "" if tells else f"nothing has come from {from_where} yet; is its node running?"
         self.at = -math.inf
@@ -88,12 +78,12 @@ class Observer:
         for name, config in robot.observation.items():
             field = self._fields[name] = _Field(name, config)
             process = config.process
-            if isinstance(process, (MapPose, Speed, Moving)):
+            if process.function in ("pose", "speed", "moving"):
                 field.work_out = partial(self._moved, field, self._trail(config.source.topic))
             elif isinstance(process, Track):
                 self._trackers[name] = Tracker(process)
                 field.work_out = partial(self._in_sight, field, self._trackers[name])
-            elif isinstance(process, (CountLabel, Room)):
+            elif process.function in ("count", "room"):
                 field.work_out = partial(self._derived, field, self._fields[config.source.field])
 
     def odometry(self, topic: str, odometry: Odometry) -> None:
@@ -207,7 +197,7 @@ def _fitting(kind: Kind, value: Any) -> tuple[Value | None, str]:
     if kind is Kind.NUMBER:
         if isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value):
             return float(value), ""
-        return None, f"its source says {str(value)[:40]}, which is no number; look at the sensor"
+        return None, f"its source says {shown(value, 40)}, which is no number; look at the sensor"
     if kind is Kind.TEXT and isinstance(value, str):
         return (value if len(value) <= TEXT_CHARS else value[: TEXT_CHARS - 1] + "…"), ""
     if kind is Kind.TABLE and isinstance(value, Mapping):

@@ -38,9 +38,7 @@ def nearest_by_sector(
 ) -> tuple[Sector, ...]:
     """Return the distance from the edge of a round robot to the nearest obstacle in each sector (degrees, see
     `NearestBySector`): inf when it is free, nan when too little of it was measured to know."""
-    points = scan_points(
-        scan.angle_min, scan.angle_step, scan.ranges, range_min=scan.range_min, range_max=scan.range_max, laser=laser
-    )
+    points = scan_points(scan, laser)
     free = np.maximum(np.hypot(points[:, 0], points[:, 1]) - radius, 0.0)
     bearing = np.degrees(np.arctan2(points[:, 1], points[:, 0]))
     ranges = np.asarray(scan.ranges, dtype=np.float64)

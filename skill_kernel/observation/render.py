@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
+from itertools import islice
 from typing import Any
 
 from skill_kernel.config.observation import FieldConfig, Serialise
@@ -64,9 +65,7 @@ def shown(value: Value, options: Serialise) -> Any:
 
 
 def _things(objects: Iterable[SeenObject], options: Serialise) -> Iterable[dict[str, Any]]:
-    for number, thing in enumerate(objects):
-        if number == options.at_most:
-            return
+    for thing in islice(objects, options.at_most):
         one = {"id": thing.track_id, "label": thing.label, "bearing_deg": round(math.degrees(thing.bearing))}
         one["distance_m"] = _metres(thing.distance, options.digits)
         if not math.isnan(thing.x):

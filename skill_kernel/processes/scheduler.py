@@ -13,6 +13,7 @@ from typing import Any, Protocol
 
 from skill_kernel.calls import ProcessHoldState
 from skill_kernel.codes import CallCode, Outcome, TaskCode
+from skill_kernel.config.sections import shown
 from skill_kernel.events import CallEvent, CallKind, ModelEvent, ModelKind, ProcessEvent, ProcessKind, RunEvent, StreamKind
 from skill_kernel.processes.phrases import Wording, read_wording
 from skill_kernel.processes.process import (
@@ -38,6 +39,10 @@ from skill_kernel.processes.process import (
 
 IDLE_RETRY_S = 60.0
 """How long idle behaviour that failed is left alone."""
+
+PLANNER, SCHEDULER = "action_planner", "channel_scheduler"
+SCHEDULER_TICKS, DEBTOR_TICKS = 5, 20
+"""Ticks of silence, after which the channel scheduler counts as gone, and a process ends for which the silent node works."""
 
 
 _BROKEN = frozenset({int(TaskCode.CALL_FAILED), int(TaskCode.CANCELLED), int(TaskCode.NODE_UNAVAILABLE)})
@@ -91,6 +96,10 @@ class _Book:
     """False while somebody reads what its instruction says of the others."""
     returning: set[str] = field(default_factory=set)
     """Processes that go on after this one."""
+    debtor: str = ""
+    """Node that owes the next sign of life, "" for none."""
+    silent_ticks: int = 0
+    """Ticks since its last one."""
 
 
 class ProcessScheduler:
@@ -117,6 +126,8 @@ class ProcessScheduler:
         self._quiet_since_s, self._idle_not_before_s, self._idle_unwanted = now(), -math.inf, False
         self._halted = False
         self._ending_all = False
+        self._silent_ticks = -math.inf
+        """Ticks since the channel scheduler's last sign of life."""
 
     @property
     def processes(self) -> list[Process]:
@@ -183,7 +194,7 @@ class ProcessScheduler:
         if process_id:
             found = self.get(process_id)
             if found is None:
-                raise KeyError(f"there is no process '{process_id}'")
+                raise KeyError(f"there is no process '{shown(process_id)}'")
             return found
         for process in reversed(self.living):
             paused = bool(process.pause_causes)
@@ -210,7 +221,7 @@ class ProcessScheduler:
             return ProcessError(told)
         known = self._settings.strategies
         if strategy and strategy not in known:
-            told = f"strategy '{strategy[:40]}' is unknown; use one of {', '.join(known)}, or none"
+            told = f"strategy '{shown(strategy)}' is unknown; use one of {', '.join(known)}, or none"
             return ProcessError(told, TaskCode.UNKNOWN_STRATEGY)
         return None
 
@@ -439,7 +450,7 @@ class ProcessScheduler:
             raise ProcessError(f"process {old.process_id} was paused by hand and stays; end it with: ghostshell stop")
         if not new.status.ended and self._books[old.process_id].order > self._books[new.process_id].order:
             raise ProcessError(f"process {old.process_id} was resumed by hand since; it stays")
-        why = f"a newer instruction takes its place: {new.instruction[:100]}"
+        why = f"a newer instruction takes its place: {shown(new.instruction)}"
         self._end(old, ProcessStatus.STOPPED, TaskCode.REPLACED, why)
         return f"process {old.process_id} ended: {why}"
 
@@ -515,7 +526,7 @@ class ProcessScheduler:
         elif event.kind is StreamKind.STARTED:
             self._books[process_id].streams.add(event.stream_id)
             self._change(process_id, drained=False)
-        elif event.kind is StreamKind.ENDED and event.node == "action_planner":
+        elif event.kind is StreamKind.ENDED and event.node == PLANNER:
             self._change(process_id, turn=living.turn + 1)
         elif event.kind is ProcessKind.DRAINED:
             self._settle(process_id, drained=True)
@@ -587,8 +598,9 @@ class ProcessScheduler:
     # -- time, and an earlier run -------------------------------------------------------------------------------------
 
     def tick(self) -> None:
-        """Try what waits again and begin idle behaviour if it is due. Called now and then."""
+        """Try what waits again, end what nobody works for, and begin idle behaviour if it is due. Called now and then."""
         self._try_again()
+        self._watch()
         # What the user paused does not keep the robot busy.
         if any(CAUSE_USER not in p.pause_causes or p.source is ProcessSource.IDLE for p in self.living):
             self._quiet_since_s = self._now()
@@ -597,6 +609,28 @@ class ProcessScheduler:
         if self._now() >= max(self._quiet_since_s + self._settings.idle_after_s, self._idle_not_before_s):
             self._quiet_since_s = self._now()
             self._begin(self._settings.idle, "idle", "the robot itself", ProcessSource.IDLE)
+
+    def alive(self, node: str, process_ids: Iterable[str]) -> None:
+        """Take a sign of life of a node: it works for these processes now."""
+        if node == SCHEDULER:
+            self._silent_ticks = 0
+        for book in (self._books[process_id] for process_id in process_ids if process_id in self._books):
+            if book.debtor == node:
+                book.silent_ticks = 0
+
+    def _watch(self) -> None:
+        """End what nobody works for. Ticks are counted, not seconds: after a stall of its own it hears first what waited."""
+        self._silent_ticks += 1
+        if self._silent_ticks == SCHEDULER_TICKS:
+            self.calls_lost(f"node {SCHEDULER} is silent, and with it the calls that waited; repeat the instruction")
+        for process in self.living:
+            book, calls = self._books[process.process_id], process.plan_ended or process.running
+            debtor = "" if process.pause_causes or book.voiding else SCHEDULER if calls else PLANNER
+            book.silent_ticks = book.silent_ticks + 1 if debtor == book.debtor else 0
+            book.debtor = debtor
+            if debtor and book.silent_ticks > DEBTOR_TICKS:
+                why = f"node {debtor} no longer answers for it; see its log, and repeat the instruction"
+                self._end(process, ProcessStatus.FAILED, TaskCode.NODE_UNAVAILABLE, why)
 
     def restore(self, processes: Iterable[Process]) -> None:
         """Take up the processes of an earlier run, oldest first, as they were.

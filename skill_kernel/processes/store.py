@@ -11,6 +11,7 @@ from pathlib import Path
 
 from pydantic import TypeAdapter
 
+from skill_kernel.config.yaml_text import private
 from skill_kernel.processes.process import Process, ProcessStatus
 
 VERSION = 1
@@ -52,6 +53,7 @@ class ProcessStore:
         self._queue: queue.SimpleQueue[Process | None] = queue.SimpleQueue()
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
+            open(path, "ab", opener=private).close()
             self._file = sqlite3.connect(path, timeout=_BUSY_S, check_same_thread=False)
             self.found = self._load()
         except (OSError, sqlite3.Error, ValueError) as error:
@@ -91,7 +93,7 @@ class ProcessStore:
             try:
                 if newest and writes:
                     self._write(newest.values())
-            except (OSError, sqlite3.Error) as error:
+            except Exception as error:  # noqa: BLE001 - without this thread no process is ever kept again
                 writes = False
                 self._on_problem(
                     f"processes are no longer written to {self._path} ({error}); the robot goes on, but a restart will not "

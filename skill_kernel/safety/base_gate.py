@@ -5,19 +5,23 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import IntEnum
 
 import numpy as np
 
 from skill_kernel.robot import BaseConfig
-from skill_kernel.safety.joint_gate import LARGEST_STEP_S, Refusal, RefusalKind
+from skill_kernel.safety.joint_gate import LARGEST_STEP_S, Gate, Refusal, RefusalKind
 from skill_kernel.safety.obstacles import Points, first_obstacle
+from skill_kernel.safety.plausibility import Plausibility, Ranges
 
 
 class Source(IntEnum):
     """Rank those who command (semantics, section 7); a halt outranks them all."""
 
+    ELSEWHERE = 0
+    """Whoever publishes `cmd_vel` by habit: tools and nodes of others."""
     SKILL = 1
     REFLEX = 2
     TELEOP = 3
@@ -43,7 +47,7 @@ HOLD = "hold"
 """Said instead of a posture: stay as you are, also half way to one."""
 
 
-class BaseGate:
+class BaseGate(Gate):
     """Turn wished velocities into one that no command can make unsafe. Times are seconds of one steady clock.
 
     - The highest rank among the sources heard in the last `timeout_s` counts; with none the base stands.
@@ -52,13 +56,23 @@ class BaseGate:
       obstacle stop at once.
     - With a scan, the way is looked at that the base's disc would go: within `slow_distance` it slows, from
       `stop_distance` on it stands. Turning on the spot, away and along stays free.
-    - A sensor once heard and silent for `sensor_timeout_s` (0 = never) halts.
+    - A sensor once heard and silent for `sensor_timeout_s` (0 = never) halts; one that cannot be true does so, too.
     """
 
     def __init__(
-        self, base: BaseConfig, *, timeout_s: float = 0.2, deadman_s: float = 0.5, sensor_timeout_s: float = 1.0
+        self,
+        base: BaseConfig,
+        *,
+        timeout_s: float = 0.2,
+        deadman_s: float = 0.5,
+        sensor_timeout_s: float = 1.0,
+        source_of: Callable[[str], str] = lambda sensor: "",
     ) -> None:
+        """Take from `source_of` what to say of a sensor's publisher."""
         self._base = base
+        self._source_of = source_of
+        self.plausibility = Plausibility(base)
+        self._doubts: dict[str, str] = {}
         self._timeout_s = timeout_s
         self._deadman_s = deadman_s
         self._sensor_timeout_s = sensor_timeout_s
@@ -72,16 +86,10 @@ class BaseGate:
         self.output = STILL
         """What the last tick gave, or still after a halt."""
         self._ticked_at: float | None = None
-        self.halt_cause = ""
-        """Why it is halted; "" when it is not."""
         self.commander = ""
         """Who was obeyed at the last tick; "" for nobody."""
         self.refused: Counter[RefusalKind] = Counter()
         """Commands that did not count, by kind."""
-
-    @property
-    def halted(self) -> bool:
-        return bool(self.halt_cause)
 
     def halt(self, cause: str) -> None:
         """Stand still until `clear_halt`. The first cause stands."""
@@ -90,9 +98,10 @@ class BaseGate:
         self.output = STILL
 
     def clear_halt(self) -> None:
-        """Let commands count again; nothing moves before a new one."""
+        """Let commands count again; nothing moves before a new one. Motion while it was halted is forgiven."""
         self.halt_cause = ""
         self._forget_wishes()
+        self.plausibility.excuse()
 
     def release_teleop(self) -> bool:
         """Give the base back to skills and reflexes, and return whether an operator had it. It stands until they command."""
@@ -110,10 +119,27 @@ class BaseGate:
         """Return the sensors that the robot's file names and that were never heard."""
         return {"scan"} - self._heard.keys() if self._base.scan else set()
 
-    def scan(self, now: float, points: Points) -> None:
-        """Take in the obstacles around, in the base's frame."""
+    def believes(self, now: float, sensor: str, stamp: float, clock: float) -> bool:
+        """Return whether a measurement with this stamp is a sign of life, by the time of the stamps' clock."""
+        self._heard.setdefault(sensor, now)
+        self._doubts[sensor] = self.plausibility.stamped(now, sensor, stamp, clock)
+        return not self._doubts[sensor]
+
+    def odometry(self, now: float, x: float, y: float, yaw: float) -> None:
+        """Take in where the base is in the odom frame (m, rad)."""
+        self.hear(now, "odom")
+        self._judge("odom", self.plausibility.odometry(now, x, y, yaw))
+
+    def scan(self, now: float, points: Points, ranges: Ranges | None = None) -> None:
+        """Take in the obstacles around, in the base's frame, and the ranges (m) that they were made of."""
         self.hear(now, "scan")
         self._points, self._points_at = points, now
+        if ranges is not None:
+            self._judge("scan", self.plausibility.scan(ranges))
+
+    def _judge(self, sensor: str, fault: str) -> None:
+        if fault:
+            self.halt(f"{sensor} {fault}{self._source_of(sensor)}")
 
     def command(self, now: float, source: Source, wish: Velocity) -> Refusal | None:
         """Wish a velocity. Return None, or why it did not count."""
@@ -137,8 +163,8 @@ class BaseGate:
     def refusal(self, name: str) -> Refusal | None:
         """Return why nothing that `name` wishes may move the base now; None when it may."""
         if self.halted:
-            return Refusal(RefusalKind.HALTED, name, f"halted ({self.halt_cause}): call clear_halt when it is safe")
-        if blind := self._lost | self.unheard:
+            return Refusal(RefusalKind.HALTED, name, f"halted ({self.halt_cause}): when it is safe: ghostshell clear")
+        if blind := self._lost | self.unheard | {sensor for sensor, doubt in self._doubts.items() if doubt}:
             silent = ", ".join(sorted(blind))
             return Refusal(RefusalKind.NOT_MEASURED, name, f"{silent} is silent: is the robot or simulator running?")
         return None
@@ -147,6 +173,7 @@ class BaseGate:
         """Advance to `now`, and return the velocity to send to the base."""
         elapsed = 0.0 if self._ticked_at is None else min(max(now - self._ticked_at, 0.0), LARGEST_STEP_S)
         self._ticked_at = now
+        self.plausibility.order(self.output.speed, self.output.turn, elapsed)
         self._carry_points(now)
         self._watch(now)
         self.commander = ""
@@ -164,7 +191,8 @@ class BaseGate:
             for sensor, at in self._heard.items():
                 if sensor not in self._lost and now - at > self._sensor_timeout_s:
                     self._lost.add(sensor)
-                    self.halt(f"{sensor} silent for {now - at:.1f} s")
+                    doubt = self._doubts.get(sensor)
+                    self._judge(sensor, doubt or f"silent for {now - at:.1f} s")
         if self.teleop:
             at, _ = self._wishes.get(Source.TELEOP, (-math.inf, STILL))
             if now - at > self._deadman_s:
@@ -172,7 +200,7 @@ class BaseGate:
                 self.halt(f"the operator's deadman was lost: no command of teleop for {self._deadman_s:g} s")
 
     def _wish(self, now: float) -> Velocity | None:
-        for source in (Source.TELEOP,) if self.teleop else (Source.REFLEX, Source.SKILL):
+        for source in (Source.TELEOP,) if self.teleop else (Source.REFLEX, Source.SKILL, Source.ELSEWHERE):
             at, wish = self._wishes.get(source, (-math.inf, STILL))
             if now - at <= self._timeout_s:
                 self.commander = source.name.lower()

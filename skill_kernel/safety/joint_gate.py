@@ -10,6 +10,8 @@ from enum import Enum
 
 LARGEST_STEP_S = 0.05
 """A late tick counts as this much time at most: a stalled process catches up at the joint's speed, never in a leap."""
+SETTLE_S, UNORDERED_S, UNORDERED_RAD = 1.0, 1.5, 0.35
+"""A joint follows its set-point for the first time; it halts when it then is for the second so much further away."""
 
 
 @dataclass(frozen=True)
@@ -50,12 +52,33 @@ class _Joint:
     commanded_at: float
 
 
-class JointGate:
+@dataclass
+class _Rest:
+    """Where a joint came to rest (rad), at what set-point, and since when it is elsewhere."""
+
+    set_point: float | None
+    since: float
+    position: float
+    away_since: float | None = None
+
+
+class Gate:
+    """Hold a latched halt."""
+
+    halt_cause = ""
+    """Why it is halted; "" when it is not."""
+
+    @property
+    def halted(self) -> bool:
+        return bool(self.halt_cause)
+
+
+class JointGate(Gate):
     """Turn wished joint positions into set-points that no command can make unsafe.
 
     A joint starts at its measured position and moves towards its wish at its largest speed at most, never past its
     limits. `timeout_s` after the last wish for it, it stays where it is. While halted, no set-point changes. A command
-    with anything wrong in it is refused as a whole: half a pose may be a fall.
+    with anything wrong in it is refused as a whole: half a pose may be a fall. A joint that leaves its set-point halts.
 
     Times are seconds of one steady clock.
     """
@@ -69,13 +92,8 @@ class JointGate:
         self._measured_at: float | None = None
         self._lost = False
         self._joints: dict[str, _Joint] = {}
+        self._rests: dict[str, _Rest] = {}
         self._ticked_at: float | None = None
-        self.halt_cause = ""
-        """Why it is halted; "" when it is not."""
-
-    @property
-    def halted(self) -> bool:
-        return bool(self.halt_cause)
 
     def halt(self, cause: str) -> None:
         """Freeze every set-point until `clear_halt`. The first cause stands."""
@@ -99,6 +117,9 @@ class JointGate:
             self._lost = False
             self._joints.clear()
             self._measured.clear()
+            self._rests.clear()
+        for name, position in found:
+            self._watch_motion(now, name, position)
         self._measured.update(found)
         self._measured_at = now
         return True
@@ -118,7 +139,7 @@ class JointGate:
 
     def _refuse(self, names: Sequence[str], positions: Sequence[float]) -> Refusal | None:
         if self.halted:
-            return Refusal(RefusalKind.HALTED, "", f"halted ({self.halt_cause}): call clear_halt when it is safe")
+            return Refusal(RefusalKind.HALTED, "", f"halted ({self.halt_cause}): when it is safe: ghostshell clear")
         if self._lost:
             return Refusal(RefusalKind.NOT_MEASURED, "", "joint_states are silent: is the robot or simulator running?")
         if len(names) != len(positions):
@@ -157,6 +178,22 @@ class JointGate:
         if silence > self._measurement_timeout_s:
             self._lost = True
             self.halt(f"joint_states silent for {silence:.1f} s")
+
+    def _watch_motion(self, now: float, name: str, position: float) -> None:
+        """Halt when a joint at rest goes away from its set-point: a push or a stop on its way there ends otherwise."""
+        set_point = joint.output if (joint := self._joints.get(name)) is not None else None
+        rest = self._rests.get(name)
+        leaps = abs(position - self._measured.get(name, position)) > UNORDERED_RAD  # as when a simulator is reset
+        if rest is None or set_point != rest.set_point or leaps:
+            self._rests[name] = _Rest(set_point, now, position)
+            return
+        if now - rest.since < SETTLE_S:
+            rest.position = position
+        wished = rest.position if set_point is None else set_point
+        away = abs(position - wished) - abs(rest.position - wished)
+        rest.away_since = None if away < UNORDERED_RAD else rest.away_since or now
+        if rest.away_since is not None and now - rest.away_since > UNORDERED_S:
+            self.halt(f"joint {name} moved {away:.1f} rad without an order: is it bent, or commanded past the gate?")
 
     def moving(self, now: float) -> bool:
         """Return whether set-points may still change, or a commander is still being listened to."""

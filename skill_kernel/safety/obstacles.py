@@ -4,11 +4,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+
+from skill_kernel.skills.drivers import Scan
 
 Points = NDArray[np.float64]
 """Obstacles in the base's frame: shape (n, 2), metres."""
@@ -29,27 +30,18 @@ class Obstacle:
         return f"{self.distance:.2f} m away, {side} ({degrees:+d} degrees)"
 
 
-def scan_points(
-    angle_min: float,
-    angle_step: float,
-    ranges: Sequence[float],
-    *,
-    range_min: float = 0.0,
-    range_max: float = math.inf,
-    laser: tuple[float, float, float] = (0.0, 0.0, 0.0),
-) -> Points:
+def scan_points(scan: Scan, laser: tuple[float, float, float] = (0.0, 0.0, 0.0)) -> Points:
     """Return the points that a scan has hit, moved from the laser's frame to the base's by the laser's pose (m, rad).
 
     As REP 117 has it: -inf is an obstacle too near to measure (taken at `range_min`, as is what a laser gives below it),
     +inf and NaN are none; 0 is what some lasers give for none.
     """
-    distance = np.asarray(ranges, dtype=np.float64)
+    distance = np.asarray(scan.ranges, dtype=np.float64)
     with np.errstate(invalid="ignore"):
-        near = (distance == -np.inf) | ((distance > 0.0) & (distance < range_min))
-    distance = np.where(near, range_min, distance)
-    angle = angle_min + laser[2] + angle_step * np.arange(distance.size)
-    with np.errstate(invalid="ignore"):
-        hit = np.isfinite(distance) & (distance >= range_min) & (distance < range_max)
+        near = (distance == -np.inf) | ((distance > 0.0) & (distance < scan.range_min))
+        distance = np.where(near, scan.range_min, distance)
+        hit = np.isfinite(distance) & (distance >= scan.range_min) & (distance < scan.range_max)
+    angle = scan.angle_min + laser[2] + scan.angle_step * np.arange(distance.size)
     distance, angle = distance[hit], angle[hit]
     return np.stack([laser[0] + distance * np.cos(angle), laser[1] + distance * np.sin(angle)], axis=1)
 

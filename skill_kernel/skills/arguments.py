@@ -20,10 +20,10 @@ from pydantic.fields import FieldInfo
 from pydantic_core import to_json as _pydantic_json
 
 from skill_kernel.codes import CallCode
-from skill_kernel.config.sections import nearest
-from skill_kernel.skills.skill import Limited, Skill, SkillDefinitionError, content_marker
+from skill_kernel.config.sections import nearest, shown
+from skill_kernel.skills.skill import Limited, Skill, SkillDefinitionError, content_marker, plain_value
 
-_BOOLEANS = {**dict.fromkeys(("true", "1", "yes", "on"), True), **dict.fromkeys(("false", "0", "no", "off"), False)}
+BOOLEANS = {**dict.fromkeys(("true", "1", "yes", "on"), True), **dict.fromkeys(("false", "0", "no", "off"), False)}
 _NONE = frozenset({"", "none", "null"})
 _NUMBER = re.compile(r"([+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?)\s*(\S.{0,15})?", re.ASCII)
 _RANGE_ERRORS = ("than", "than_equal", "multiple_of", "finite_number", "too_short", "too_long")
@@ -88,7 +88,7 @@ class Converter:
         elif get_origin(base) is Literal or isinstance(base, EnumMeta):
             members: list[Any] = list(base) if isinstance(base, EnumMeta) else list(get_args(base))
             for member in members:
-                self._choices.setdefault(str(_plain(member)), member)
+                self._choices.setdefault(str(plain_value(member)), member)
             self.expected = f"one of {', '.join(self._choices)}"
             for member in members:
                 self._choices.setdefault(member.name if isinstance(member, Enum) else str(member), member)
@@ -124,7 +124,7 @@ class Converter:
 
     def _chosen(self, value: Any) -> Any:
         for member in self._choices.values():
-            plain = _plain(member)
+            plain = plain_value(member)
             if value is member or (type(plain) is type(value) and plain == value):
                 return member
         if not isinstance(value, str):
@@ -151,9 +151,9 @@ class Converter:
         """Return what an attribute's text says, as JSON would have it."""
         stripped = text.strip()
         if self.base is bool:
-            if stripped.casefold() not in _BOOLEANS:
+            if stripped.casefold() not in BOOLEANS:
                 raise self._fault()
-            return _BOOLEANS[stripped.casefold()]
+            return BOOLEANS[stripped.casefold()]
         if self.base in (int, float):
             return self._number(stripped)
         if self.base in (str, Any) or stripped[:1] not in ("{", "["):
@@ -205,10 +205,6 @@ class Converter:
             raise self._fault(why, out_of_range=first["type"].endswith(_RANGE_ERRORS)) from error
         except RecursionError as error:
             raise self._fault(first="it is nested too deeply; it") from error
-
-
-def _plain(member: Any) -> Any:
-    return member.value if isinstance(member, Enum) else member
 
 
 def _refuse_not_finite(value: Any) -> None:
@@ -270,18 +266,43 @@ class BoundArguments:
     clamped: list[str] = field(default_factory=list)
 
 
-def bind(skill: Skill, attrs: Mapping[str, str], limits: Limits) -> BoundArguments:
-    """Turn the attributes' strings into the types of the skill's parameters: T(v) of the paper (semantics 2.2).
+def bind(skill: Skill, given: Mapping[str, Any], limits: Limits, *, written: bool = True) -> BoundArguments:
+    """Turn the strings of `written` attributes, or else values that came as JSON, into the types of the skill's parameters:
+    T(v) of the paper (semantics 2.2).
 
     Raises ArgumentError with UNKNOWN_ARGUMENT, MISSING_ARGUMENT, INVALID_ARGUMENT or OUT_OF_RANGE. A limit the robot
     does not have bounds nothing; `unknown_limits` finds those.
     """
-    return _bind(skill, attrs, limits, written=True)
+    of, parameters = converters(skill), skill.signature.parameters
+    for name in given:
+        if name not in of:
+            why = f"{skill.name} has no parameter '{shown(name)}'{nearest(name, of)}"
+            raise ArgumentError(CallCode.UNKNOWN_ARGUMENT, f"{why} (it takes {', '.join(of) or 'none'})")
+    bound = BoundArguments({})
+    for name, converter in of.items():
+        if name in given:
+            try:
+                value = converter.convert(given[name], written=written)
+            except ValueFault as fault:
+                code = CallCode.OUT_OF_RANGE if fault.out_of_range else CallCode.INVALID_ARGUMENT
+                raise ArgumentError(code, f"{skill.name}: {name} is {_shown(given[name])}; {fault}") from fault
+        elif name == skill.content:
+            continue
+        elif parameters[name].default is not Parameter.empty:
+            value = parameters[name].default
+        else:
+            raise ArgumentError(CallCode.MISSING_ARGUMENT, f"{skill.name} needs {name}: {converter.expected}")
+        if converter.limit is not None and (bounds := limits.get(converter.limit.limit)) is not None:
+            value, before = _clamp(value, bounds), value
+            if value != before:
+                bound.clamped.append(f"{skill.name}: {name} {before} was limited to {value} ({converter.limit.limit})")
+        bound.values[name] = value
+    return bound
 
 
 def bind_typed(skill: Skill, values: Mapping[str, Any], limits: Limits) -> BoundArguments:
     """Check and clamp values that came as JSON, as `bind` does for strings; a string is no number here."""
-    return _bind(skill, values, limits, written=False)
+    return bind(skill, values, limits, written=False)
 
 
 def parse_json(function: str, text: str) -> dict[str, Any]:
@@ -289,9 +310,9 @@ def parse_json(function: str, text: str) -> dict[str, Any]:
     try:
         values = json.loads(text) if text else {}
     except (ValueError, RecursionError) as error:
-        raise ArgumentError(CallCode.INVALID_ARGUMENT, f"{function}: the arguments are not JSON ({error})") from error
+        raise ArgumentError(CallCode.INVALID_ARGUMENT, f"{function}: the arguments are not JSON ({shown(error)})") from error
     if not isinstance(values, dict):
-        raise ArgumentError(CallCode.INVALID_ARGUMENT, f"{function}: the arguments must be a JSON object, not {text[:80]}")
+        raise ArgumentError(CallCode.INVALID_ARGUMENT, f"{function}: the arguments must be a JSON object, not {shown(text)}")
     return values
 
 
@@ -336,34 +357,6 @@ def converters(skill: Skill) -> dict[str, Converter]:
     return made
 
 
-def _bind(skill: Skill, given: Mapping[str, Any], limits: Limits, *, written: bool) -> BoundArguments:
-    of, parameters = converters(skill), skill.signature.parameters
-    for name in given:
-        if name not in of:
-            why = f"{skill.name} has no parameter '{name[:80]}'{nearest(name, of)}"
-            raise ArgumentError(CallCode.UNKNOWN_ARGUMENT, f"{why} (it takes {', '.join(of) or 'none'})")
-    bound = BoundArguments({})
-    for name, converter in of.items():
-        if name in given:
-            try:
-                value = converter.convert(given[name], written=written)
-            except ValueFault as fault:
-                code = CallCode.OUT_OF_RANGE if fault.out_of_range else CallCode.INVALID_ARGUMENT
-                raise ArgumentError(code, f"{skill.name}: {name} is {_shown(given[name])}; {fault}") from fault
-        elif name == skill.content:
-            continue
-        elif parameters[name].default is not Parameter.empty:
-            value = parameters[name].default
-        else:
-            raise ArgumentError(CallCode.MISSING_ARGUMENT, f"{skill.name} needs {name}: {converter.expected}")
-        if converter.limit is not None and (bounds := limits.get(converter.limit.limit)) is not None:
-            value, before = _clamp(value, bounds), value
-            if value != before:
-                bound.clamped.append(f"{skill.name}: {name} {before} was limited to {value} ({converter.limit.limit})")
-        bound.values[name] = value
-    return bound
-
-
 def _clamp(value: Any, bounds: tuple[float, float]) -> Any:
     if isinstance(value, (list, tuple)):
         return type(value)(_clamp(item, bounds) for item in value)
@@ -375,5 +368,4 @@ def _clamp(value: Any, bounds: tuple[float, float]) -> Any:
 
 
 def _shown(value: Any) -> str:
-    text = f"'{value}'" if isinstance(value, str) else json.dumps(value, default=str)
-    return text if len(text) <= 80 else text[:76] + "…" + text[-1]
+    return f"'{shown(value)}'" if isinstance(value, str) else shown(json.dumps(value, default=str))

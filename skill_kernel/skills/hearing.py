@@ -56,10 +56,6 @@ class ContentBuffer(Iterator[str]):
         self._pieces.put("")  # it stays at its end, however often it is asked
         raise StopIteration
 
-    def whole(self) -> str:
-        """Return everything up to the last piece, waiting for it. Raises ContentLost."""
-        return "".join(self)
-
 
 class PauseEvent(threading.Event):
     """Tell, while it is set, that the call is to pause.

@@ -65,11 +65,6 @@ class SkillRegistry:
         """
         return cls(_collect(map(_module_named, modules)), text_skill=text_skill)
 
-    @classmethod
-    def from_file(cls, path: str | Path, *, text_skill: str = "") -> SkillRegistry:
-        """Return the functions declared with `robot_skill` in a Python file; raises RegistryError as `from_modules` does."""
-        return cls(_collect([_module_of_file(Path(path))]), text_skill=text_skill)
-
     def replace(self, other: SkillRegistry) -> None:
         """Take over another registry's set. Calls already running keep the skill they were started with."""
         self.__dict__ = dict(vars(other))
@@ -132,49 +127,18 @@ def _loaded(modules: Sequence[str]) -> list[str]:
 
 def _module_named(name: str) -> ModuleType:
     """Import a module of skills; raises RegistryError that names it and the fault."""
-    return _guarded(f"module '{name}'", lambda: importlib.import_module(name))
+    try:
+        return importlib.import_module(name)
+    except SkillDefinitionError as error:
+        raise RegistryError(f"module '{name}': {error}") from error
+    except (Exception, SystemExit) as error:
+        raise RegistryError(f"module '{name}' cannot be loaded ({type(error).__name__}: {error})") from error
 
 
 def _forget_bytecode(source: str | Path) -> None:
     """Remove the compiled form of a file: Python tells two edits within one second apart by the file's size alone."""
     with suppress(OSError, NotImplementedError):
         Path(importlib.util.cache_from_source(source)).unlink()
-
-
-def _module_of_file(path: Path) -> ModuleType:
-    if not path.is_file():
-        raise RegistryError(f"skill file {path} does not exist")
-    digest = hashlib.sha256(str(path.resolve()).encode()).hexdigest()[:8]
-    name = f"_skills_{digest}_{re.sub(r'[^0-9A-Za-z_]', '_', path.stem)}"
-    spec = importlib.util.spec_from_file_location(name, path)
-    if spec is None or spec.loader is None:
-        raise RegistryError(f"skill file {path} is not a Python file; its name must end in .py")
-    _forget_bytecode(path)
-    loader, module = spec.loader, importlib.util.module_from_spec(spec)
-    before = sys.modules.get(name)
-
-    def run() -> ModuleType:
-        sys.modules[name] = module
-        loader.exec_module(module)
-        return module
-
-    try:
-        return _guarded(f"skill file {path}", run)
-    except RegistryError:
-        if before is None:
-            sys.modules.pop(name, None)
-        else:
-            sys.modules[name] = before
-        raise
-
-
-def _guarded(what: str, load: Callable[[], ModuleType]) -> ModuleType:
-    try:
-        return load()
-    except SkillDefinitionError as error:
-        raise RegistryError(f"{what}: {error}") from error
-    except (Exception, SystemExit) as error:
-        raise RegistryError(f"{what} cannot be loaded ({type(error).__name__}: {error})") from error
 
 
 def _collect(modules: Iterable[ModuleType]) -> Iterator[Skill]:

@@ -11,6 +11,7 @@ import re
 import typing
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from enum import Enum
 from typing import Annotated, Any, Literal, TypeVar
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -128,7 +129,7 @@ class Skill:
 
     def subsystems_for(self, arguments: Mapping[str, Any]) -> tuple[str, ...]:
         """Return the subsystems a call with these typed arguments claims, braces filled in, in order, without repeats."""
-        names = [_PLACEHOLDER.sub(lambda m: str(_plain(arguments[m.group(1)])), s) for s in self.subsystems]
+        names = [_PLACEHOLDER.sub(lambda m: str(plain_value(arguments[m.group(1)])), s) for s in self.subsystems]
         return tuple(dict.fromkeys(names))
 
     def nominal_for(self, arguments: Mapping[str, Any]) -> float:
@@ -190,7 +191,7 @@ def robot_skill(
             raise SkillDefinitionError(f"skill '{own}' has a name that is no tag; use letters, digits, '_', '-', '.'")
         if inspect.iscoroutinefunction(function):
             raise SkillDefinitionError(f"skill '{own}' is async; a skill blocks, so write 'def' (the kernel gives it a thread)")
-        if not callable(nominal_s) and not _is_duration(nominal_s):
+        if not callable(nominal_s) and not (isinstance(nominal_s, (int, float)) and 0 <= nominal_s < math.inf):
             raise SkillDefinitionError(f"skill '{own}': nominal_s is {nominal_s!r}; give seconds or a function")
         signature = _resolved_signature(function, own)
         visible = [p for p in signature.parameters.values() if p.name not in INJECTED]
@@ -239,12 +240,9 @@ def content_marker(annotation: Any) -> ContentMarker | None:
     return None
 
 
-def _is_duration(value: object) -> bool:
-    return isinstance(value, (int, float)) and math.isfinite(value) and value >= 0
-
-
-def _plain(value: Any) -> Any:
-    return getattr(value, "value", value)
+def plain_value(value: Any) -> Any:
+    """Return the value of a member of an Enum; anything else as it is."""
+    return value.value if isinstance(value, Enum) else value
 
 
 def _resolved_signature(function: Callable[..., Any], name: str) -> inspect.Signature:
