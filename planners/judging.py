@@ -17,6 +17,7 @@ from planners.prompts.prompt import RobotFacts, compose, observation_now, observ
 from planners.scene import snapshot
 from planners.strategy import RobotView
 from skill_kernel.clock import Clock
+from skill_kernel.config.sections import shown
 
 KEPT_S = 2.0
 """A judgement of the same scene stands for so long."""
@@ -67,7 +68,7 @@ class JudgeReader:
         else:
             begin = max((b for b in _SAYS_BEGINNING if word.startswith(b)), key=len, default="")
             if not begin or word.startswith(_OPEN_BEGINNINGS) or _OPEN.match(text, len(word)):
-                raise AnswerError(f"the answer begins with “{text[:30]}”; it must begin with yes, no or unknown")
+                raise AnswerError(f"the answer begins with “{shown(text, 30)}”; it must begin with yes, no or unknown")
             word, holds = begin, _SAYS_BEGINNING[begin]
         return Judgement(holds, text[len(word) :].lstrip(" ,.:;-—*").strip()[:300])
 

@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from function_tokens.builtins import BUILTINS
 from function_tokens.routines import RoutineStore
 from function_tokens.scheduling.calls import TEXT
-from planners.language.compose import speech
+from planners.language.compose import Item, in_a_row, speech
 from planners.language.parser import CommandParser
 from planners.models.base import CancelToken, Finished, ModelError, ModelEvent, ModelRequest, TextDelta, Usage
 from planners.prompts.prompt import CallReport, RobotFacts
@@ -72,24 +72,18 @@ class OfflineClient:
         reading = parser.read(instruction, last)
         if request.done and reading.source:
             return rest_of(reading.source, request.done, self._repeatable()) or plan_done
-        if not reading.source and reading.trouble is None:
-            raise _not_understood(f"there is no command in “{instruction[:80]}”. I can: {parser.abilities()}")
-        if not reading.source and not reading.understood:
-            raise _not_understood(f"{reading.trouble} I can: {parser.abilities()}")
-        if reading.trouble is None:
-            return reading.source
-        gap = "" if not reading.source or reading.source.endswith(">") else " "
-        stopped = " I stop there." if reading.source else ""
-        return f"{reading.source}{gap}{speech(reading.trouble + stopped).source}"
+        if not reading.source and not (reading.trouble and reading.understood):
+            why = reading.trouble or f"there is no command in “{instruction[:80]}”."
+            raise _not_understood(f"{why} I can: {parser.abilities()}")
+        told = f"{reading.trouble or ''}{' I stop there.' if reading.source and reading.trouble else ''}"
+        return in_a_row([Item(reading.source), speech(told)]).source
 
     def read_wholly(self, text: str, done: Sequence[CallReport] = ()) -> str:
         """Return the stream for a text that is understood wholly, without what was done of it; "" for any other text, and
         where nobody knows how far something came."""
-        reading = self._parser().read(text) if len(text) <= MAX_INSTRUCTION else None
-        if reading is None or reading.trouble is not None or not reading.source:
-            return ""
+        source = self._parser().read(text).whole if len(text) <= MAX_INSTRUCTION else ""
         try:
-            return rest_of(reading.source, done, self._repeatable())
+            return rest_of(source, done, self._repeatable())
         except ModelError:
             return ""
 

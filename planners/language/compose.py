@@ -18,7 +18,7 @@ class Item:
     how long, how far or how often; `endless` when it goes on until it is reset."""
 
     source: str
-    channels: frozenset[str]
+    channels: frozenset[str] = _ON_MAIN
     opening: str = ""
     bounded: bool = False
     endless: bool = False
@@ -34,7 +34,7 @@ NOTHING = Item("", frozenset())
 
 def speech(text: str) -> Item:
     """Return plain text, escaped."""
-    return Item(escape(" ".join(text.split())), _ON_MAIN)
+    return Item(escape(" ".join(text.split())))
 
 
 def tag(name: str, attributes: Mapping[str, str], *, ending: str = "/>") -> str:
@@ -67,15 +67,12 @@ def together(first: Item, second: Item) -> Item:
     for frame, inner in ((first, second), (second, first)):
         if frame.opening and not frame.bounded and not frame.channels & inner.channels:
             return frame.around(inner)
-    ordered = sorted((first, second), key=lambda item: item.channels == _ON_MAIN)
-    return _joined(ordered)
+    return _joined(sorted((first, second), key=lambda item: item.channels == _ON_MAIN))
 
 
 def in_sequence(steps: Sequence[Item], wait: str) -> Item:
     """Join by 'then': each starts when everything before it has ended. `wait` is the robot's tag of that built-in."""
     steps = [s for s in steps if s.source]
-    if not steps:
-        return NOTHING
     runs: list[list[Item]] = []
     for at, step in enumerate(steps):
         rest = steps[at + 1 :]
@@ -89,7 +86,7 @@ def in_sequence(steps: Sequence[Item], wait: str) -> Item:
             runs.append([step])
     parts = [_joined(run) for run in runs]
     barred = [p if p.channels == _ON_MAIN else replace(p, source=element(wait, {}, p.source)) for p in parts[:-1]]
-    return _joined([*barred, parts[-1]])
+    return _joined([*barred, *parts[-1:]])
 
 
 def _channels(items: Sequence[Item]) -> frozenset[str]:

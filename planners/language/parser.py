@@ -4,8 +4,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from itertools import dropwhile, takewhile
 
 from function_tokens.routines import Routine, RoutineError, check_name
 from planners.language.compose import NOTHING, Item, element, in_a_row, in_sequence, repeated, speech, tag, together
@@ -46,21 +47,11 @@ class Unclear(Exception):
 
 
 class InstructionReader:
-    """Reads one instruction.
+    """Reads one instruction. `text` is the cleaned instruction, which words point into."""
 
-    `routines` maps the words of a routine's name to the name, `names` are the robot's, `text` is the cleaned instruction,
-    which words point into.
-    """
-
-    def __init__(
-        self,
-        matcher: Matcher,
-        options: GrammarOptions,
-        routines: Mapping[tuple[str, ...], str],
-        names: frozenset[str],
-        text: str,
-    ) -> None:
-        self._matcher, self._options, self._routines, self._names, self._text = matcher, options, routines, names, text
+    def __init__(self, parser: CommandParser, text: str) -> None:
+        self._matcher, self._options, self._text = parser.matcher, parser.options, text
+        self._routines, self._names = parser.routines, parser.names
         self._previous: list[Word] = []
         """Words of the clause before."""
 
@@ -95,12 +86,10 @@ class InstructionReader:
         rest = words[spoken + 1 :]
         unquoted = bool(rest) and all(w.kind == "word" and w.text not in _JOINTS for w in rest)
         for word in words[:spoken] if unquoted else words:
-            if word.among(NEGATIONS):
-                raise Unclear(f"I did nothing about “{whole}”, because it says what not to do.")
-            if word.among(CONDITIONS):
-                raise Unclear(
-                    f"I did nothing about “{whole}”, because I do not understand conditions and choices (“{word.text}”)."
-                )
+            if word.among(NEGATIONS | CONDITIONS):
+                unclear = f"I do not understand conditions and choices (“{word.text}”)"
+                why = "it says what not to do" if word.text in NEGATIONS else unclear
+                raise Unclear(f"I did nothing about “{whole}”, because {why}.")
         self._previous = []
         for part in self._steps(words):
             try:
@@ -149,17 +138,12 @@ class InstructionReader:
 
     def _reads(self, words: Sequence[Word]) -> bool:
         """Return whether the words up to the next cut are a command of their own."""
-        clause: list[Word] = []
-        for word in words:
-            if word.kind != "mark" and word.text not in _JOINTS:
-                clause.append(word)
-            elif clause:
-                break
+        behind = dropwhile(_cuts, words)
         try:
-            self._clause(clause)
+            self._clause(list(takewhile(lambda word: not _cuts(word), behind)))
         except Unclear:
             return False
-        return bool(clause)
+        return True
 
     def _step(self, words: list[Word]) -> Item:
         at_once = any(w.text == "@together" for w in words)
@@ -232,7 +216,10 @@ class InstructionReader:
             raise Unclear(f"I did not do “{self._quote(kept)}”: {error}.", understood=True) from error
         except NotUnderstood as error:
             if self._previous and all(_modifies(w) for w in bare):
-                return self._inherited(kept)
+                verbs = [w for w in self._previous if not _modifies(w)]
+                if (inherited := self._movement([*verbs, *kept])) is None:
+                    raise self._not_understood(kept) from error
+                return inherited
             odd = ", ".join(f"“{self._text[w.start : w.end]}”" for w in error.words)
             if error.words and all(w.kind == "number" for w in error.words):
                 odd += " without a unit"
@@ -240,13 +227,6 @@ class InstructionReader:
             if meant := self._matcher.meant(error.words or bare):
                 hints.append(f"did you mean “{meant}”?")
             raise self._not_understood(kept, f" ({'; '.join(hints)})" if hints else "") from error
-
-    def _inherited(self, words: list[Word]) -> Item:
-        verbs = [w for w in self._previous if not _modifies(w)]
-        try:
-            return self._matcher.item([*verbs, *words])
-        except (NotUnderstood, CannotDo) as error:
-            raise self._not_understood(words) from error
 
     def _builtin(self, words: list[Word], bare: list[Word]) -> Item | None:
         """Return speech, routines, dancing, waiting and stopping: what needs no skill of its own."""
@@ -268,7 +248,7 @@ class InstructionReader:
     def _routine(self, bare: Sequence[Word]) -> Item | None:
         """Return `perform X`, `do X twice`, or a routine's bare name."""
         counts = [w for w in bare if w.is_count()]
-        rest = [w for w in bare if w not in counts]
+        rest = [w for w in bare if not w.is_count()]
         named = len(rest) > 1 and rest[0].text in _PERFORM
         for words in (rest, rest[1:] if named else []):
             texts = [w.text.casefold() for w in words]
@@ -301,7 +281,7 @@ class InstructionReader:
 
     def _counting(self, words: list[Word], rest: list[Word], numbers: list[Word]) -> Item:
         low, high = (numbers[0].value, numbers[1].value) if len(numbers) == 2 else (1.0, numbers[0].value)
-        others = [w for w in rest if w.text != "from" and w not in numbers]
+        others = [w for w in rest if w.text != "from" and w.kind != "number"]
         if others or len(numbers) > 2 or not all(n.value == int(n.value) for n in numbers):
             raise self._not_understood(words)
         if abs(high - low) > 100:
@@ -318,7 +298,7 @@ class InstructionReader:
         figures: list[Item] = []
         for phrases in _FIGURES:
             moves: list[Item] = []
-            for move in map(self._movement, phrases):
+            for move in (self._movement(words_of(phrase)) for phrase in phrases):
                 if move is not None and not any(move.channels & other.channels for other in moves):
                     moves.append(move)
             if moves:
@@ -326,24 +306,22 @@ class InstructionReader:
         if len({f.source for f in figures}) < 2:
             raise Unclear("I have no movements to make a dance of.", understood=True)
         dance = in_sequence(figures, self._options.tag("wait"))
-        music = self._movement("play music")
+        music = self._movement(words_of("play music"))
         return music.around(dance) if music and music.opening and not music.channels & dance.channels else dance
 
-    def _movement(self, phrase: str) -> Item | None:
+    def _movement(self, words: Sequence[Word]) -> Item | None:
         try:
-            return self._matcher.item(words_of(phrase))
+            return self._matcher.item(words)
         except (NotUnderstood, CannotDo):
             return None
 
     def _stop(self, rest: Sequence[Word]) -> Item:
         """Stop a channel; when it is not clear which, everything."""
-        name = self._options.tag("stop")
-        channels: tuple[str, ...] = ()
-        if not all(w.text in _EVERYTHING or w.concept == "dance" for w in rest):
-            try:
-                channels = self._matcher.channels_named(rest)
-            except (NotUnderstood, CannotDo):
-                channels = ()
+        name, everything = self._options.tag("stop"), all(w.text in _EVERYTHING or w.concept == "dance" for w in rest)
+        try:
+            channels = () if everything else self._matcher.channels_named(rest)
+        except (NotUnderstood, CannotDo):
+            channels = ()
         return Item("".join(tag(name, {"channel": c}) for c in channels) or tag(name, {}), _ON_MAIN)
 
 
@@ -355,6 +333,10 @@ def _is_request(words: Sequence[Word]) -> bool:
 
 def _is_on_main(item: Item) -> bool:
     return item.channels == _ON_MAIN
+
+
+def _cuts(word: Word) -> bool:
+    return word.kind == "mark" or word.text in _JOINTS
 
 
 def _says(word: Word) -> bool:
@@ -408,6 +390,11 @@ class Reading:
     trouble: str | None = None
     understood: bool = True
 
+    @property
+    def whole(self) -> str:
+        """Return the stream where it does all that was said, else ""."""
+        return "" if self.trouble else self.source
+
 
 class CommandParser:
     """Reads direct commands for the skills and routines of one robot. No model, no randomness, no state."""
@@ -419,39 +406,38 @@ class CommandParser:
         options: GrammarOptions | None = None,
         robot_name: str = "",
     ) -> None:
-        self._options = options or GrammarOptions()
-        self._matcher = Matcher(skills, self._options.limits, sleep=self._options.tag("sleep"))
-        self._routines = {_routine_key(r.name): r.name for r in routines}
-        self._names = frozenset(w.text for w in words_of(clean(robot_name))) if robot_name else frozenset()
+        self.options = options or GrammarOptions()
+        self.matcher = Matcher(skills, self.options.limits, sleep=self.options.tag("sleep"))
+        self.routines = {_routine_key(r.name): r.name for r in routines}
+        """A routine's name by the words of it."""
+        self.names = frozenset(w.text for w in words_of(clean(robot_name)))
 
     def read(self, instruction: str, last: str = "") -> Reading:
         """Return the stream for an instruction; `last` is the stream of the answer before, for "again" and "save that as …"."""
         text = clean(instruction).strip()
         steps: list[Item] = []
-        trouble: Unclear | None = None
+        trouble, understood = None, True
         try:
-            special = self._saving(text, last) or self._again(text, last) or self._asking(text)
-            if special is not None:
+            if special := self._saving(text, last) or self._again(text, last) or self._asking(text):
                 return Reading(special)
-            InstructionReader(self._matcher, self._options, self._routines, self._names, text).read(steps)
+            InstructionReader(self, text).read(steps)
         except Unclear as error:
-            trouble = error
-        source = in_sequence(steps, self._options.tag("wait")).source
-        return Reading(source) if trouble is None else Reading(source, str(trouble), trouble.understood)
+            trouble, understood = str(error), error.understood
+        return Reading(in_sequence(steps, self.options.tag("wait")).source, trouble, understood)
 
     def _asking(self, text: str) -> str | None:
         """Put a question that stands alone to the memory, where the robot has one."""
-        names = "|".join(map(re.escape, self._names)) or "(?!)"
+        names = "|".join(map(re.escape, self.names)) or "(?!)"
         asked = re.sub(rf"^(?:(?:{names}|please|hey)[\s,:]+)+", "", text, flags=re.IGNORECASE)
         alone = not re.search(r"[.!?;]\s+\S", asked)
-        known = any(e.skill.name == MEMORY_SKILL for e in self._matcher.entries)
+        known = any(e.skill.name == MEMORY_SKILL for e in self.matcher.entries)
         return tag(MEMORY_SKILL, {"question": asked}) if known and alone and is_question(asked) else None
 
     def abilities(self, count: int = 12) -> str:
         """Return a short list of commands, made of the robot's own skills and routines."""
-        named = [e.skill.name.replace("_", " ") for e in self._matcher.entries]
+        named = [e.skill.name.replace("_", " ") for e in self.matcher.entries]
         more = f" and {len(named) - count} more" if len(named) > count else ""
-        taught = f"; routines: {', '.join(self._routines.values())}" if self._routines else ""
+        taught = f"; routines: {', '.join(self.routines.values())}" if self.routines else ""
         return f'say "…", wait, stop, {", ".join(named[:count])}{more}{taught}'
 
     def _saving(self, text: str, last: str) -> str | None:
@@ -466,26 +452,20 @@ class CommandParser:
             raise Unclear(f"I did not keep anything: {error}.") from error
         if not body and not _REFERS_BACK.match(what):
             body = what
-        if body:
-            reading = self.read(body)
-            if reading.trouble or not reading.source:
-                why = reading.trouble or "There was nothing to keep."
-                raise Unclear(f"I kept nothing as “{name}”. {why}", understood=reading.understood)
-            if f"<{self._options.tag('save')} " in reading.source:
-                raise Unclear(f"I kept nothing as “{name}”: a routine cannot keep another one.", understood=True)
-            source, described = reading.source, body
-        else:
-            source, described = _unwrapped(last, self._options.tag("save")), "as performed before"
-            if not source:
-                why = "because I have not done anything yet that I could keep"
-                raise Unclear(f"I kept nothing as “{name}”, {why}.", understood=True)
-        return element(self._options.tag("save"), {"name": name, "description": described[:200]}, source)
+        save = self.options.tag("save")
+        reading = self.read(body) if body else Reading(_unwrapped(last, save))
+        if not reading.whole:
+            nothing = "There was nothing to keep." if body else "I have not done anything yet that I could keep."
+            raise Unclear(f"I kept nothing as “{name}”. {reading.trouble or nothing}", understood=reading.understood)
+        if f"<{save} " in reading.source:
+            raise Unclear(f"I kept nothing as “{name}”: a routine cannot keep another one.", understood=True)
+        return element(save, {"name": name, "description": (body or "as performed before")[:200]}, reading.source)
 
     def _again(self, text: str, last: str) -> str | None:
         aside = FILLERS - {"it", "again"}
         words = [w for w in words_of(text) if w.kind != "mark" and not w.among(aside)]
         counts = [w for w in words if w.dimension == "count"]
-        plain = {w.text for w in words if w not in counts}
+        plain = {w.text for w in words if w.dimension != "count"}
         back = bool(plain & _AGAIN_WORDS) or (bool(counts) and bool(plain & {"do", "instead"}))
         if not _AGAIN.match(text) and not (back and len(counts) <= 1 and plain <= _BACK_WORDS):
             return None
@@ -494,15 +474,11 @@ class CommandParser:
         count = int(counts[0].value) if counts else 1
         if not 1 <= count <= MAX_REPEATS:
             raise Unclear(f"I can repeat it 1 to {MAX_REPEATS} times, not {counts[0].value:g}.", understood=True)
-        save = self._options.tag("save")
-        if last.startswith(f"<{save} ") and last.endswith(f"</{save}>"):
-            head, inner = last[: last.index(">") + 1], _unwrapped(last, save)
-            return f"{head}{self._times(inner, count)}</{save}>"
-        return self._times(last, count)
-
-    def _times(self, source: str, count: int) -> str:
-        once = Item(source, frozenset({MAIN, "*"}))
-        return in_sequence([once] * count, self._options.tag("wait")).source
+        save = self.options.tag("save")
+        inner = _unwrapped(last, save)
+        once = Item(inner, frozenset({MAIN, "*"}))
+        again = in_sequence([once] * count, self.options.tag("wait")).source
+        return again if inner == last else f"{last[: last.index('>') + 1]}{again}</{save}>"
 
 
 def _unwrapped(source: str, name: str) -> str:

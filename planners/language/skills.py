@@ -12,11 +12,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from function_tokens.markup import escape
-from planners.language.compose import Item, element, repeated, tag
-from planners.language.lexicon import CONCEPT, FILLERS, LIGHT, RELATED, UNITS, concept, stem, word_set
+from planners.language.compose import Item, element, in_a_row, repeated, tag
+from planners.language.lexicon import CONCEPT, FILLERS, LIGHT, RELATED, UNITS, concept, stem, unit_name, word_set
 from planners.language.words import Word, plain_words
-from planners.prompts.declarations import Declared, Limits, declared
-from skill_kernel.skills.arguments import ArgumentError, bind
+from planners.prompts.declarations import Declared, declared
+from skill_kernel.skills.arguments import ArgumentError, Limits, bind
 from skill_kernel.skills.skill import Skill
 
 DIRECTIONS = ("left", "right", "forward", "backward", "up", "down")
@@ -38,13 +38,6 @@ _STANDARD = {"length": 0.2, "angle": 90.0, "time": 2.0, "count": 1.0}
 _SHARES = {"slow": 0.25, "fast": 0.8, "small": 0.25, "large": 0.8}
 _LOUD = {"loud": 0.8, "loudly": 0.8, "quiet": 0.25, "quietly": 0.25, "softly": 0.25}
 _LEVELS = {"full": 1.0, "maximum": 1.0, "top": 1.0, "high": 0.8, "half": 0.5, "low": 0.25}
-_UNIT_TEXTS = {
-    ("length", 1.0): " m",
-    ("length", 0.01): " cm",
-    ("angle", 1.0): " degrees",
-    ("time", 1.0): " s",
-    ("percent", 1.0): " percent",
-}
 
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _ASIDE_PARAMETERS = word_set("style posture side direction role leg arm speed")
@@ -52,6 +45,8 @@ _ASIDE_CHOICES = word_set(
     "normal default low high left right forward backward up down slow fast large small none off on true false"
 )
 _POSTURES = frozenset({"lie", "sit", "stand", "bow"})
+_VERY_LIGHT = LIGHT - {"look"}
+"""Words that never name a skill."""
 _COMMON = 3
 """A word in the names of so many skills does not tell them apart."""
 _SUFFIX = re.compile(r"_(cm|mm|km|m|deg|degrees|rad|s|sec|secs|seconds|ms|min|pct|percent)$")
@@ -123,7 +118,7 @@ class Parameter(Declared):
     def written(self, value: float) -> str:
         """Return a number as the type wants it. Raises CannotDo."""
         if not self.admits(value):
-            unit = f" ({self.description})" if self.description else _UNIT_TEXTS.get((self.dimension, self.factor), "")
+            unit = f" ({self.description})" if self.description else f" {unit_name(self.dimension, self.factor)}".rstrip()
             raise CannotDo(f"{self.name} {value:g} is out of range; allowed is {self.range_text()}{unit}")
         value = round(value, 6) + 0.0
         if self.kind != "int":
@@ -181,9 +176,9 @@ class Entry:
         self.parameters = tuple(Parameter.of(one, skill) for one in declared(skill, limits))
         self.common = common | {k.stem for p in self.parameters for k in _keys(p.name)}
         doc = _keys(skill.description.split("\n\n")[0].split(". ")[0])
-        self.verb = doc[0].stem if doc else ""
+        self.verb = doc[0].stem if doc and not doc[0].among(LIGHT) else ""
         self.aims = any(p.roles & {"yaw", "pitch"} for p in self.parameters) and self.means("head", "look", "camera")
-        self.doc = {x for k in doc for x in (k.stem, k.concept)} | ({"turn"} if self.aims else set())
+        self.doc = {x for k in doc if not k.among(LIGHT) for x in (k.stem, k.concept)} | ({"turn"} if self.aims else set())
         self.choices = {p.name: _choices(p) for p in self.parameters if p.kind == "choice"}
         self.keeps_open = "until_reset" in skill.injected
         """Whether it may stand open until it is reset."""
@@ -228,7 +223,7 @@ def _keys(text: str) -> tuple[Word, ...]:
 
 
 class Attempt:
-    """How far one skill accounts for a clause, with the arguments of its call collected word by word.
+    """Match of one skill with a clause, with the arguments of its call collected word by word.
 
     `leads`: the words name the skill. `left_over` are those that it cannot use.
     """
@@ -318,7 +313,7 @@ class Attempt:
     def _take_name(self, word: Word) -> bool:
         if word.kind != "word":
             return False
-        aside = word.concept in DIRECTIONS
+        aside = word.concept in DIRECTIONS or word.among(_VERY_LIGHT)
         for key in self.entry.name:
             if key.stem == word.stem or key.concept == word.concept:
                 exact = key.stem == word.stem
@@ -459,10 +454,7 @@ class Matcher:
         Raises NotUnderstood when no skill accounts for all of its words, CannotDo when one does but a value does not fit.
         """
         best = self._best(words)
-        if sides := _both_sides(best, words):
-            made = [self._emit(best, {name: side}) for name, side in sides]
-            return Item("".join(i.source for i in made), frozenset().union(*(i.channels for i in made)), bounded=True)
-        return self._emit(best, {})
+        return in_a_row([self._emit(best, side) for side in _sides(best, words)])
 
     def meant(self, words: Sequence[Word]) -> str:
         """Return the word of a skill's name or of an allowed value that one of these words misspells, or ""."""
@@ -516,13 +508,13 @@ class Matcher:
         return repeated(once, count)
 
 
-def _both_sides(attempt: Attempt, words: Sequence[Word]) -> list[tuple[str, str]]:
-    """Return the two values of a side parameter when both sides are meant and none was named."""
+def _sides(attempt: Attempt, words: Sequence[Word]) -> list[dict[str, str]]:
+    """Return the two values of a side parameter when both sides are meant and none was named, else that nothing is added."""
     for p in attempt.entry.parameters:
         if set(p.choices) == {"left", "right"} and p.name not in attempt.attributes:
             names = {k.text for k in attempt.entry.name}
             if any(w.text == "both" or (w.text.endswith("s") and w.text[:-1] in names) for w in words):
-                return [(p.name, side) for side in p.choices]
+                return [{p.name: side} for side in p.choices]
             if p.required:
                 raise CannotDo("it needs a side, left or right")
-    return []
+    return [{}]

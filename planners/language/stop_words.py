@@ -7,39 +7,33 @@ import re
 import unicodedata
 from functools import lru_cache
 
-_ACCENTS = re.compile("[\u0300-\u036f]")
-_INVISIBLE = re.compile(
-    "[\u00ad\u034f\u061c\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufe00-\ufe0f\ufeff\U000e0000-\U000e01ef]+"
-)
-_STOP_SIGNS = re.compile("[\U0001f6d1\u23f9\u270b]")
+from planners.prompts.blocks import INVISIBLE, text_beside
+from skill_kernel.config.yaml_text import read_yaml
+
+_SAID: dict[str, dict[str, str]] = read_yaml(text_beside(__file__, "stop_words.yaml"), strict=True)
+_NO_LETTERS = re.compile(f"[{INVISIBLE}\u0300-\u036f\u0640\u064b-\u0652\u30fc]+")
+"""Invisible characters, accents, vowel marks, and the strokes that lengthen Arabic and Japanese words."""
+_SIGNS = dict.fromkeys(map(ord, "\U0001f6d1\u23f9\u270b\u26d4"), " stop ")
+_ALIKE = "aаαɑᴀ4@ bвβ cсϲ eеε3 fғ hһнηʜ iіι kкκ lӏʟ1 oоοᴏ0 pрρпπᴘ rʀ sѕσꜱ$5 tтτᴛ7 xх yу zᴢ"
+_LATIN = {ord(other): letters[0] for letters in _ALIKE.split() for other in letters[1:]} | {
+    first + i: chr(ord("a") + i) for first in (0x1F150, 0x1F170, 0x1F1E6) for i in range(26)
+}
+"""Letters, digits, signs and letters in boxes to the small Latin letter that they look like."""
 _CJK = "\u2e80-\u2fdf\u3041-\u3096\u30a1-\u30ff\u3400-\u9fff\uf900-\ufaff"
-_WORD = re.compile(rf"[{_CJK}]+|[^\W_{_CJK}]+")
-_LETTER_HYPHEN = re.compile(r"(?<=\w)[-\u2010\u2011'\u2019](?=\w)")
-_STOP = (
-    "stop,halt,freeze,abort,emergency stop,e-stop,estop,e stop,full stop,stop it,stop that,stop this,cease,"
-    "don't move,do not move,stop motion,"
-    "alto,para,pare,parar,basta,detente,arrete,arretez,arret,stopp,anhalten,fermo,ferma,fermati,arresta,stoppen,"
-    "стоп,стой,стойте,остановись,остановитесь,dur,멈춰,정지,그만,قف,توقف,ストップ"
-)
-_FILLER = (
-    "please,pls,plz,now,right now,right away,at once,immediately,instantly,quick,quickly,robot,hey,oh,ok,okay,no,wait,"
-    "just,i said,i say,you,can you,could you,would you,will you,here,there,everything,all,"
-    "moving,every motion,all motion,"
-    "all movement,all motors,the robot,bitte,sofort,por favor,ya,s'il te plait,s'il vous plait,per favore,jetzt"
-)
-_CJK_STOP = (
-    "停,停下,停下来,停止,停住,停一下,站住,别动,别动了,不要动,不许动,不准动,紧急停止,急停,住手,中止,打住,"
-    "停止一切动作,停止所有动作,停止动作,止まれ,止まって,止まってください,停止してください,やめて,やめろ,動くな"
-)
-_CJK_FILLER = "请,請,快,快点,马上,立刻,立即,赶紧,赶快,现在,给我,都,全部,机器人,吧,啊,了,你,我说"
+_WORD = re.compile(rf"[{_CJK}]+|(?:[^\W_{_CJK}]|[\u0900-\u0963])+")
+_INSIDE = re.compile(r"['\u2019](?<=\w.)(?=\w)|[-\u2010](?:(?<=\bno.)|(?<=\bnon.)|(?<=\bnot.))(?=\w)")
+"""Apostrophes, and the hyphen behind no, non and not; others part words."""
+_SPELT = re.compile(r" (?<=\b\w.)(?=\w\b)")
+_DOUBLED = re.compile(r"(.)(?=\1)")
 
 
 def is_stop(text: str, robot_name: str = "") -> bool:
     """Return whether an instruction says stop and nothing else, in whatever language, spelling or punctuation.
 
-    Forms of address (`robot_name`, "robot"), politeness and urgency may stand around the stop word. Anything more
-    ("don't stop", "stop by the kitchen", "stop, then look left") is an instruction for the planner, so this is false.
-    On doubt between two readings of the same words it is true: halting is the safe side.
+    Forms of address (`robot_name`, "robot"), politeness, urgency and a plain motion ("stop walking") may stand around the stop
+    word, which may be spelt ("s.t.o.p."), shouted ("STOOOP") or repeated. Anything more ("don't stop", "stop by the kitchen",
+    "stop, then look left") is an instruction for the planner, so this is false. On doubt between two readings of the same words
+    it is true: halting is the safe side.
     """
     words = _words(text)
     stops = False
@@ -54,23 +48,23 @@ def is_stop(text: str, robot_name: str = "") -> bool:
 
 
 def _words(text: str) -> str:
-    """Return the words in compatibility form and lower case, without accents, invisible characters and marks; hyphenated
-    words become one."""
-    if text.isascii():
-        text = text.lower()
-    else:
-        text = unicodedata.normalize("NFKD", _STOP_SIGNS.sub(" stop ", _INVISIBLE.sub("", text)))
-        text = unicodedata.normalize("NFC", _ACCENTS.sub("", text).casefold())
-    return " ".join(_WORD.findall(_LETTER_HYPHEN.sub("", text)))
+    """Return the words in lower case, without accents, marks, invisible characters and doubled letters. Single letters become
+    one word, and what looks like a Latin letter becomes that."""
+    if not text.isascii():
+        text = unicodedata.normalize("NFKD", text.translate(_SIGNS))
+        text = unicodedata.normalize("NFC", _NO_LETTERS.sub("", text))
+    words = " ".join(_WORD.findall(_INSIDE.sub("", text.casefold()).translate(_LATIN)))
+    return _DOUBLED.sub("", _SPELT.sub("", words))
 
 
-def _one_of(phrases: str) -> str:
-    return "|".join(sorted({re.escape(_words(phrase)) for phrase in phrases.split(",")}, key=lambda p: (-len(p), p)))
+def _one_of(kind: str) -> str:
+    words = {re.escape(_words(one)) for said in _SAID[kind].values() for one in said.split(",")}
+    return "|".join(sorted(words - {""}, key=lambda word: (-len(word), word)))
 
 
 _PIECE = re.compile(
-    rf"(?:(?P<stop>(?:{_one_of(_STOP)}|s+t+o+p+)(?= |$)|{_one_of(_CJK_STOP)})"
-    rf"|(?:{_one_of(_FILLER)})(?= |$)|{_one_of(_CJK_FILLER)}) ?"
+    rf"(?:(?P<stop>(?:{_one_of('stop')})+(?= |$)|{_one_of('unspaced_stop')})"
+    rf"|(?:{_one_of('around')})(?= |$)|{_one_of('unspaced_around')}) ?"
 )
 
 

@@ -19,13 +19,13 @@ from planners.language.lexicon import (
     UNITS,
     concept,
     stem,
+    unit_name,
     word_set,
 )
+from planners.prompts.blocks import INVISIBLE
 
 _WIDE = {0xFF01 + i: 0x21 + i for i in range(94)} | {0x3000: 0x20, 0x2019: 0x27, 0x02BC: 0x27, 0x2212: 0x2D}
-_INVISIBLE = re.compile(
-    "[\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u2064\ufeff\ufffe\uffff\ud800-\udfff\x00-\x08\x0b\x0c\x0e-\x1f\x7f]"
-)
+_INVISIBLE = re.compile(f"[{INVISIBLE}\ufffe\uffff\ud800-\udfff\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
 _CJK = "\u3400-\u9fff\uf900-\ufaff"
 _SCAN = re.compile(
     r"\"(?P<q1>[^\"]*)\"|“(?P<q2>[^”]*)”|„(?P<q3>[^“”]*)[“”]|«(?P<q4>[^»]*)»|「(?P<q5>[^」]*)」|『(?P<q6>[^』]*)』|‘(?P<q7>[^’']*)['’]"
@@ -40,7 +40,8 @@ _SCAN = re.compile(
 _LONGEST_PHRASE = max(map(len, PHRASES))
 _PARTS = {"half": 0.5, "quarter": 0.25}
 _MARKS = {"\n": ";", "。": ".", "、": ",", "…": "."}
-_BASE_UNITS = {"length": "m", "percent": "%", "time": "s", "angle": "degrees"}
+MOST = 1_000_000_000_000
+"""Largest number that is read as one; nothing that a robot does is counted or measured further."""
 _TURN_NOUNS = word_set("turn turns circle circles revolution revolutions rotation rotations")
 
 Kind = Literal["word", "number", "quantity", "quote", "mark"]
@@ -85,6 +86,9 @@ class Word:
         return self.kind == "quantity" and self.dimension == "count" and 1 <= self.value <= most and self.value % 1 == 0
 
 
+_END = Word("", 0, 0, "mark")
+
+
 def clean(text: str) -> str:
     """Return the text with plain forms for full-width ones and without invisible characters. Places of words refer to it."""
     return _INVISIBLE.sub("", text.translate(_WIDE))
@@ -107,9 +111,9 @@ def figures(text: str) -> str:
         said = text[word.start : word.end].lower()
         turns = word.dimension == "angle" and "deg" not in said and "°" not in said
         spelt = word.kind == "number" and not said[0].isdigit() and said != "one"
-        if spelt or (word.kind == "quantity" and word.dimension in _BASE_UNITS and not turns):
-            unit = f" {_BASE_UNITS[word.dimension]}" if word.dimension else ""
-            text = f"{text[: word.start]}{round(word.value, 4):g}{unit}{text[word.end :]}"
+        if spelt or (word.dimension and word.dimension != "count" and not turns):
+            written = f"{round(word.value, 4):g} {unit_name(word.dimension)}".rstrip()
+            text = f"{text[: word.start]}{written}{text[word.end :]}"
     return text
 
 
@@ -119,8 +123,8 @@ def _scan(text: str) -> Iterator[Word]:
         piece = match.group(group)
         if group.startswith("q"):
             yield Word(piece.strip(), start, end, "quote")
-        elif group == "number":
-            yield Word(piece, start, end, "number", float(piece))
+        elif group == "number" and abs(value := float(piece)) <= MOST:
+            yield Word(piece, start, end, "number", value)
         elif group == "cjk":
             yield from _chinese(piece, start)
         elif piece == "&":
@@ -223,9 +227,10 @@ def _number_at(words: list[Word], at: int) -> tuple[float, int]:
     if texts[taken] == "hundred":
         value, taken = value * 100, taken + 1
         skip = 1 if texts[taken] == "and" else 0
-        if texts[taken + skip] in NUMBERS:
-            more, extra = _number_at(words, at + taken + skip)
-            value, taken = value + more, taken + skip + extra
+        more, unit = NUMBERS.get(texts[taken + skip]), NUMBERS.get(texts[taken + skip + 1], 0.0)
+        if more is not None:
+            tens = more >= 20 and 0 < unit < 10
+            value, taken = value + more + (unit if tens else 0.0), taken + skip + (2 if tens else 1)
     return (value + 0.5, taken + 3) if texts[taken : taken + 3] == ["and", "a", "half"] else (value, taken)
 
 
@@ -236,7 +241,7 @@ def _is_measure(word: str) -> bool:
 def _with_units(words: Iterable[Word]) -> Iterator[Word]:
     """Make one quantity of a number and the unit behind it, also of `twice` and of turns of a circle."""
     number: Word | None = None
-    for word in words:
+    for word in (*words, _END):
         plain = word.text if word.kind == "word" else ""
         if number is not None and (plain in UNITS or plain in _TURN_NOUNS):
             dimension, factor = UNITS.get(plain, ("angle", 360.0))
@@ -245,19 +250,13 @@ def _with_units(words: Iterable[Word]) -> Iterator[Word]:
                 yield replace(word, text="turn")
             number = None
             continue
-        if number is not None:
-            yield _percent(number)
+        if number is not None:  # 百分之 stands before a number
+            share = number.text.startswith("@percent")
+            yield replace(number, kind="quantity", dimension="percent") if share else number
         number = word if word.kind == "number" else None
         if plain in COUNTS:
             yield replace(word, kind="quantity", value=COUNTS[plain], dimension="count")
         elif word.text in ("@half", "@full"):
             yield replace(word, kind="quantity", value=180.0 if word.text == "@half" else 360.0, dimension="angle")
-        elif number is None:
+        elif number is None and word is not _END:
             yield word
-    if number is not None:
-        yield _percent(number)
-
-
-def _percent(number: Word) -> Word:
-    """Return a percentage where the Chinese 百分之 stands before a number."""
-    return replace(number, kind="quantity", dimension="percent") if number.text.startswith("@percent") else number

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 
+from planners.memory import schema
 from planners.memory.answers import MAX_SOURCES, Answer, Answerer, clock, read
 from planners.memory.consolidation import ConsolidationSettings, Consolidator, ModelWriter
 from planners.memory.embedding import Embedder, Embeddings
@@ -108,8 +109,9 @@ class Memory:
             return {known.removeprefix(key) for (known,) in keys}
 
     def forget(self, ids: Iterable[int], *, who: str, why: str = "") -> Ticket[list[int]]:
-        """Revoke records and what was made of them; see `schema.revoke`."""
-        return self.store.revoke(ids, now_s=self._wall(), who=who, why=why)
+        """Revoke records and what was made of them, see `schema.revoke`; the ticket tells which."""
+        chosen, now_s = list(ids), self._wall()
+        return self.store.do(lambda file: schema.revoke(file, chosen, now_s, who, why))
 
     def stats(self) -> dict[str, int]:
         """Count the records by tier and by kind, the vectors, and the bytes of the files; takes some hundred milliseconds

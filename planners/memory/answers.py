@@ -9,11 +9,14 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from typing import Any
 
 from planners.language.lexicon import NUMBERS, UNITS, with_pieces
 from planners.memory.query import LIMITED, Query, words_of
 from planners.memory.records import Kind, Record, Spot, Viewer
 from planners.memory.store import Store
+from planners.prompts.blocks import text_beside
+from skill_kernel.config.yaml_text import read_yaml
 
 MAX_QUESTION = 1000
 """Longest question, in characters."""
@@ -22,9 +25,9 @@ DAY_S = 86_400.0
 
 @dataclass(frozen=True)
 class Question:
-    """A question as it was read. `form` is a name of `_FORMS`; “other” is answered by the passages that fit best. `subject` is
-    the thing, place, person or deed; `room` limits it to one. `rooms`: rooms are meant rather than places; `first`: the
-    first time is asked for, not the last. Times in seconds."""
+    """A question as it was read. `form` is a name in questions.yaml, or “other”, answered by the passages that fit best.
+    `subject` is the thing, place, person or deed; `room` limits it to one. `rooms`: rooms are meant rather than places;
+    `first`: the first time is asked for, not the last. Times in seconds."""
 
     form: str
     text: str
@@ -36,53 +39,8 @@ class Question:
     until_s: float | None = None
 
 
-_FORMS = r"""
-count_places: how many (?:different |new |other )?PLACES EXPLORE
-which_places: (?:which|what) (?:different )?PLACES EXPLORE
-which_places: where (?:DID (?:already )?(?:been|go)|were YOU)(?: so far| already)?
-how_often_been: OFTEN DID GO SUBJECT
-how_often_been: OFTEN were YOU (?:in|at) SUBJECT
-when_been: when DID TIMEGO SUBJECT
-when_been: when were YOU TIME(?:in|at) SUBJECT
-whether_been: DID (?:ever |already )?GO SUBJECT
-whether_been: were YOU (?:ever |already )?(?:in|at) SUBJECT
-who_seen: (?:who|whom|which people|how many people) DID (?:last )?SEEINSIDE
-who_asked: who (?:has |have )?ASKED\b(?: YOU| to YOU| with YOU)?(?: to| for| that| about)?(?: SUBJECT)?
-who_asked: who DID (?:talk|talked|speak|spoken)(?: to| with)?
-what_said: what (?:did|has|have) (?P<subject>[\w .'-]+?) (?:last )?SAY\b.*
-how_often_seen: OFTEN DID SEE SUBJECTINSIDE
-how_often_seen: how many DEED DID SEEINSIDE
-when_seen: when DID TIMESEE SUBJECTINSIDE
-when_seen: when was SUBJECT TIMESEE
-last_seen: where DID TIMESEE SUBJECT
-last_seen: where (?:was|were) SUBJECT(?P<time> first| last)?(?: SEE)?
-last_seen: where (?:is|are|can i find|do i find|could) SUBJECT(?: now| be| again)?
-what_seen: what (?:things |objects |else )?DID SEEINSIDE
-what_seen: what (?:is|was|are|were) in THE(?P<room>[\w ]+)
-whether_seen: DID (?:ever |already )?SEE SUBJECTINSIDE
-what_done: what (?:DID (?:do|done|been doing)|were YOU doing|(?:has )?happened)(?: so far| before| last)?
-how_often_done: OFTEN DID DEED
-when_done: when DID TIMEDEED
-when_done: when (?:was|were) DEED
-"""
-_ROWS = [tuple(row.split(": ", 1)) for row in _FORMS.strip().splitlines()]
-FORMS = frozenset(form for form, _ in _ROWS)
-_PIECES = {
-    "OFTEN": r"how (?:often|many times)",
-    "PLACES": r"(?P<places>places|rooms|waypoints|locations)\b.*",
-    " EXPLORE": r"\b(?:explor\w*|visit\w*|been|go|gone|went|reach\w*|see|seen|know)\b.*",
-    "ASKED": r"(?:asked|told|instructed|ordered|wanted|said|sent|spoke|talked)",
-    "SAY": r"(?:say|said|ask|asked|tell|told|want|wanted)",
-    "SEE": r"(?:see|saw|seen|notice|noticed|spot|spotted|find|found|observe|observed|detect|detected|meet|met)",
-    "GO": r"(?:visit|visited|explore|explored|reach|reached|enter|entered|go to|gone to|been to|been in|been at|went to)",
-    "TIME": r"(?P<time>first |last )?",
-    "INSIDE": r"(?: in THE(?P<room>[\w ]+))?",
-    "SUBJECT": r"THE(?P<subject>.+?)",
-    "DEED": r"(?P<subject>.+?)",
-    "THE": r"(?:the |a |an |any |my |some |his |her |our |your )?",
-    "DID": r"(?:did YOU|have YOU|has YOU)",
-    "YOU": r"(?:you|we|the robots?|anyone|anybody|ROBOTS)",
-}
+_READ: dict[str, Any] = read_yaml(text_beside(__file__, "questions.yaml"), strict=True)
+_ROWS = [tuple(row.split(": ", 1)) for row in _READ["forms"].splitlines()]
 _SPANS_S = {word: UNITS[word][1] for word in ("second", "minute")} | {
     "hour": 3600.0,
     "day": DAY_S,
@@ -105,7 +63,7 @@ _ADDRESS = re.compile(
 @lru_cache(maxsize=8)
 def _forms(robots: str) -> tuple[tuple[str, re.Pattern[str]], ...]:
     """Return the forms where `robots` is the pattern of the names that mean a robot."""
-    pieces = {**_PIECES, "ROBOTS": robots or "you"}
+    pieces = {**_READ["pieces"], "ROBOTS": robots or "you"}
     return tuple((form, re.compile(with_pieces(pattern, pieces))) for form, pattern in _ROWS)
 
 
@@ -200,7 +158,7 @@ MAX_SOURCES = 20
 
 @dataclass(frozen=True)
 class Answer:
-    """What the memory says. `sources` are the records it stands on, the most telling first; `form` names how the question
+    """Answer of the memory. `sources` are the records it stands on, the most telling first; `form` names how the question
     was read; `note` says how the search was limited, "" when it was not."""
 
     text: str

@@ -16,7 +16,7 @@ from planners.memory import graph, query, schema
 from planners.memory.answers import clock, listed, readable, times, where, with_article
 from planners.memory.graph import habits_of
 from planners.memory.query import MAX_LIMIT, Query
-from planners.memory.records import SOURCE, Kind, Provenance, Record, Spot, StoreError, Tier, Viewer, Visibility
+from planners.memory.records import SOURCE, Kind, Provenance, Record, Spot, StoreError, Tier, Viewer, narrowest
 from planners.memory.schema import DAY_S, KNOWLEDGE, select
 from planners.memory.store import Store, Ticket
 from planners.models.base import CancelToken, Message, ModelClient, ModelError, ModelRequest, TextDelta
@@ -127,7 +127,7 @@ def task_episode(outcome: Record, during: Sequence[Record]) -> Record:
         {**told, "calls": {f: dict(c) for f, c in done.items()}, **data},
         replace(who, source=SOURCE),
         outcome.spot,
-        _narrowest([outcome, *during]),
+        narrowest([outcome, *during]),
         outcome.begun_s,
         key=f"episode:{who.robot}:{who.process}",
         parents=_ids(used),
@@ -146,7 +146,7 @@ def hour_digest(robot: str, during: Sequence[Record]) -> Record:
         " ".join([f"Between {clock(begun_s)} and {clock(ended_s)[11:]}:", *scene])[:5000],
         data,
         Provenance(robot, SOURCE),
-        visibility=_narrowest(during),
+        visibility=narrowest(during),
         begun_s=begun_s,
         key=f"digest:{robot}:{hour_s:.0f}",
         parents=_ids(during),
@@ -154,7 +154,7 @@ def hour_digest(robot: str, during: Sequence[Record]) -> Record:
 
 
 def _scene(during: Sequence[Record], who: str) -> tuple[list[str], dict[str, Any]]:
-    """Where the robot was and what it saw, in sentences and as data."""
+    """Return where the robot was and what it saw, in sentences and as data."""
     places = Counter(str(r.data.get("place") or r.spot.room) for r in during if r.kind == Kind.VISIT.value)
     seen = Counter((str(r.data.get("label", "")), r.spot.room) for r in during if r.kind == Kind.SIGHTING.value)
     parts = []
@@ -165,11 +165,6 @@ def _scene(during: Sequence[Record], who: str) -> tuple[list[str], dict[str, Any
         parts.append(f"{who} saw {listed(things)}.")
     flat = [{"label": label, "room": room, "count": n} for (label, room), n in seen.most_common(100)]
     return parts, {"places": dict(places), "seen": flat}
-
-
-def _narrowest(records: Sequence[Record]) -> Visibility:
-    """Return who may see a summary: nobody who may not see all that it was made of."""
-    return min((r.visibility for r in records), default=Visibility.SHARED)
 
 
 def _ids(records: Sequence[Record]) -> tuple[int, ...]:
@@ -243,7 +238,7 @@ KNOWLEDGE_EVERY_S = 60.0
 @dataclass(frozen=True)
 class ConsolidationSettings:
     """Seconds that observations, sentences and summaries are kept (inf: for ever), and how many raw observations at most; what
-    is known stays, and a record's own `keep_until_s` overrules it. Raw observations that were not consolidated yet are never
+    is known stays. Raw observations that were not consolidated yet are never
     dropped. `labels` are the detector's names of what is a person or a facility; others are objects."""
 
     raw_s: float = DAY_S
@@ -285,7 +280,7 @@ class Consolidator:
             if self._freeing is None or self._freeing.done():  # it would wait behind what has no room
                 self._freeing = self._store.do(self._expire, urgent=True)
             raise problem
-        summaries: list[int] = []
+        summaries: list[Record] = []
         ways = (self._redo, self._advance, self._digest)
 
         def work(file: sqlite3.Connection) -> bool:
@@ -293,7 +288,7 @@ class Consolidator:
 
         worked = self._store.do(work).result(STEP_S)
         if self._summariser is not None:
-            for made in self._store.get(summaries, parents=True):
+            for made in summaries:
                 text = self._summariser.summarise(made.text, [r.text for r in self._store.get(made.parents)])
                 values = text[:5000], made.id, made.text
                 change = "UPDATE record SET text = ? WHERE id = ? AND text = ?"
@@ -314,7 +309,7 @@ class Consolidator:
 
     # -- new records --------------------------------------------------------------------------------------------------
 
-    def _advance(self, file: sqlite3.Connection, summaries: list[int]) -> bool:
+    def _advance(self, file: sqlite3.Connection, summaries: list[Record]) -> bool:
         cursor = int(schema.meta(file, _CURSOR, "0"))
         found = schema.select(file, "record WHERE id > ? ORDER BY id LIMIT ?", (cursor, CHUNK))
         if not found:
@@ -351,14 +346,16 @@ class Consolidator:
         told = self._try(f"record {sentence.id}", lambda: graph.from_sentence(sentence, self._settings.labels, fresh=fresh))
         graph.note(file, told or ())
 
-    def _summarise(self, file: sqlite3.Connection, what: str, make: Callable[[], Record], summaries: list[int]) -> None:
+    def _summarise(self, file: sqlite3.Connection, what: str, make: Callable[[], Record], summaries: list[Record]) -> None:
         if made := self._try(what, make):
-            summaries += schema.insert(file, [made])
+            (record_id,) = schema.insert(file, [made])
+            if record_id:
+                summaries.append(replace(made, id=record_id))
             schema.set_meta(file, KNOWLEDGE, "")
 
     # -- summaries and knowledge --------------------------------------------------------------------------------------
 
-    def _digest(self, file: sqlite3.Connection, summaries: list[int]) -> bool:
+    def _digest(self, file: sqlite3.Connection, summaries: list[Record]) -> bool:
         """Return the next hour of a robot that is over."""
         for robot, now_s in self._clocks.items():
             name = f"digested:{robot}"
@@ -392,7 +389,7 @@ class Consolidator:
 
     # -- forgetting ---------------------------------------------------------------------------------------------------
 
-    def _redo(self, file: sqlite3.Connection, summaries: list[int]) -> bool:
+    def _redo(self, file: sqlite3.Connection, summaries: list[Record]) -> bool:
         """Make anew what stood partly on something that was revoked."""
         row = file.execute("SELECT id, tier, parents FROM redo ORDER BY id LIMIT 1").fetchone()
         if row is None:
@@ -433,13 +430,12 @@ def _during(file: sqlite3.Connection, kinds: tuple[str, ...], who: Viewer, since
 
 def expired(file: sqlite3.Connection, settings: ConsolidationSettings, now_s: float, consolidated: int) -> list[int]:
     """Ids of some records whose time is over, at most `DROPPED`; the oldest of a tier first."""
-    sql = "SELECT id FROM record WHERE keep_until IS NOT NULL AND keep_until < ? AND (tier > 0 OR id <= ?) LIMIT ?"
-    found = [i for (i,) in file.execute(sql, (now_s, consolidated, DROPPED))]
+    found: list[int] = []
     newest = "SELECT time FROM record INDEXED BY record_tier WHERE tier = 0 ORDER BY time DESC LIMIT 1 OFFSET ?"
     beyond = file.execute(newest, (settings.max_raw,)).fetchone()
     sql = (
-        "SELECT id FROM record INDEXED BY record_tier WHERE tier = ? AND time < ? AND keep_until IS NULL AND "
-        "(tier > 0 OR id <= ?) ORDER BY time LIMIT ?"
+        "SELECT id FROM record INDEXED BY record_tier WHERE tier = ? AND time < ? AND (tier > 0 OR id <= ?) "
+        "ORDER BY time LIMIT ?"
     )
     for tier, kept_s in enumerate((settings.raw_s, settings.sentences_s, settings.episodes_s)):
         before = now_s - kept_s

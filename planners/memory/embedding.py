@@ -21,6 +21,7 @@ from planners.memory.answers import Answer
 from planners.memory.query import LIMITED, Query, conditions, index_of
 from planners.memory.records import Tier
 from planners.memory.store import Store
+from skill_kernel.config.sections import shown
 
 
 class VectorIndex:
@@ -61,8 +62,6 @@ class VectorIndex:
             return [(int(ids[i]), float(scores[i])) for i in best]
 
 
-Vectors = NDArray[np.float32]
-
 BATCH = 64
 SETTLE_S = 30.0
 """A sentence that grew so lately is not embedded yet: it will grow again."""
@@ -81,11 +80,8 @@ class Embedder:
     def __init__(self, model: str, *, threads: int = 1) -> None:
         self._given, self._threads = model, threads
         self._model: Any = None
-
-    @property
-    def name(self) -> str:
+        self.name = os.path.basename(model.rstrip("/"))
         """Which model; vectors of another one are made anew."""
-        return os.path.basename(self._given.rstrip("/"))
 
     def load(self) -> None:
         """Do what takes long."""
@@ -100,16 +96,14 @@ class Embedder:
             torch.set_num_threads(self._threads)
             self._model = library.SentenceTransformer(self._given, device="cpu")
         except Exception as error:  # the library raises what its downloader and torch raise
-            why = " ".join(str(error).split())[:300]
+            why = shown(error, 300)
             raise EmbeddingError(
                 f"the sentence model '{self._given}' cannot be loaded ({why}); give the folder it lies in, or a name while "
                 "there is a network"
             ) from error
 
-    def encode(self, texts: Sequence[str]) -> Vectors:
-        """One row for each text."""
-        if self._model is None:
-            raise EmbeddingError(f"the sentence model '{self._given}' is not loaded yet")
+    def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """Return a row for each text, once it is loaded."""
         found = self._model.encode(list(texts), batch_size=BATCH, normalize_embeddings=True, show_progress_bar=False)
         return np.asarray(found, dtype=np.float32)
 
@@ -144,14 +138,6 @@ class Embeddings:
             return f"{self._missing}: found by full text alone"
         full = self.count == self._index.limit
         return f"only the newest {self.count} sentences are found by meaning, older ones by full text" if full else ""
-
-    def search(self, text: str, count: int, among: Sequence[int] | None = None) -> list[tuple[int, float]]:
-        """Ids and cosines of the sentences nearest in meaning, best first; none while there is no model."""
-        if self._embedder is None or self._missing:
-            return []
-        with self._lock:
-            (vector,) = self._embedder.encode([text])
-        return self._index.nearest(vector, count, among)
 
     def step(self) -> bool:
         """Load the model, or embed the next sentences; false when there is nothing to do. Raises StoreError."""
@@ -228,13 +214,15 @@ class Embeddings:
         return Answer("", tuple(best), note="; ".join(filter(None, [self.note, "" if complete else LIMITED])))
 
     def _by_meaning(self, query: Query) -> list[int]:
-        if not self.count:
+        if self._embedder is None or self._missing or not self.count:
             return []
+        with self._lock:
+            (vector,) = self._embedder.encode([query.text])
         where, values = conditions(query)
         with self._store.reading() as file:
             fits = f"SELECT id FROM record INDEXED BY {index_of(query)} WHERE {where} LIMIT {FEW}"
             few = [i for (i,) in file.execute(fits, values)]
-            near = self.search(query.text, 20 * query.limit, few if len(few) < FEW else None)
+            near = self._index.nearest(vector, 20 * query.limit, few if len(few) < FEW else None)
             # What has changed since it was embedded has no vector on disk until its turn comes again.
             known = f"SELECT id FROM record JOIN vector USING (id) WHERE id IN (SELECT value FROM json_each(?)) AND {where}"
             valid = {i for (i,) in file.execute(known, (json.dumps([i for i, _ in near]), *values))}

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import json
-import math
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict
@@ -16,14 +15,17 @@ from planners.memory import schema
 from planners.memory.records import Record, Tier, Visibility
 from planners.memory.schema import VERSION, row_of
 from planners.memory.store import Store
+from skill_kernel.config.sections import shown
 
 CHUNK = 500
 FORMAT = "ghostshell-memory"
 MAX_LINE = 1_000_000
-Origin = tuple[str, Annotated[int, Field(gt=0, lt=2**62, strict=True)]]
+Origin = tuple[Annotated[str, Field(pattern="^[!-~]{1,100}$")], Annotated[int, Field(gt=0, lt=2**62, strict=True)]]
 """Identify a record by its store's name and its id there."""
 _Link = tuple[int, Origin]
 """A child's id in this store, and the origin of its parent."""
+_Line = tuple[Record, Origin, list[Origin]]
+"""A record with its origin and those of its parents."""
 _RECORD = TypeAdapter(Record)
 _ORIGINS = TypeAdapter(list[Origin])
 
@@ -37,12 +39,6 @@ class Imported(NamedTuple):
 
     new: int
     known: int
-
-
-class _Line(NamedTuple):
-    record: Record
-    origin: Origin
-    parents: list[Origin]
 
 
 def export_lines(store: Store, keep: Callable[[Record], bool] = lambda _: True) -> Iterator[str]:
@@ -70,13 +66,11 @@ def _to_json(file: sqlite3.Connection, record: Record, store_name: str) -> dict[
     (origin,) = file.execute(f"{origin_query} = ?", (store_name, record.id))
     fields = {k: v for k, v in asdict(record).items() if k != "id"}
     fields |= {"origin": origin, "tier": record.tier.name, "visibility": record.visibility.name}
-    if record.keep_until_s is not None and math.isinf(record.keep_until_s):
-        fields["keep_until_s"] = "forever"
     parents = file.execute(f"{origin_query} IN (SELECT parent FROM link WHERE child = ?)", (store_name, record.id))
     return fields | {"parents": parents.fetchall()}
 
 
-def import_lines(store: Store, lines: Iterable[str], *, timeout_s: float = 60.0) -> Imported:
+def import_lines(store: Store, lines: Iterable[str]) -> Imported:
     """Import the lines of `export_lines`, from this store or another. Idempotent; records forgotten in the source are
     forgotten here.
 
@@ -91,7 +85,7 @@ def import_lines(store: Store, lines: Iterable[str], *, timeout_s: float = 60.0)
 
     def write(links: Sequence[_Link] = ()) -> None:
         nonlocal new, known
-        fresh, without = store.do(lambda file: _restore(file, chunk, links, store_name)).result(timeout_s)
+        fresh, without = store.do(lambda file: _restore(file, chunk, links, store_name)).result(60.0)
         new, known = new + fresh, known + len(chunk) - fresh
         missing.extend(without)
         chunk.clear()
@@ -103,9 +97,9 @@ def import_lines(store: Store, lines: Iterable[str], *, timeout_s: float = 60.0)
             read = _read(line)
             if read is not None and not headed:
                 raise ValueError("the header with the format's version is missing before it")
-        except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+        except (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError) as error:
             write(missing)
-            why = f"{error} is missing or unknown" if isinstance(error, KeyError) else error
+            why = f"{shown(error)} is missing or unknown" if isinstance(error, KeyError) else shown(error, 300)
             raise ExchangeError(f"line {number} is not a record of a memory export: {why}") from error
         headed = True
         if read is not None:
@@ -142,8 +136,6 @@ def _read(line: str) -> _Line | None:
         return None
     origin, *parents = _ORIGINS.validate_python([fields.pop("origin"), *fields.pop("parents", [])])
     fields["tier"], fields["visibility"] = Tier[fields["tier"]], Visibility[fields["visibility"]]
-    if fields.get("keep_until_s") == "forever":
-        fields["keep_until_s"] = math.inf
     record = _RECORD.validate_python(fields)
     row_of(record)  # fail here, where the line number is known
-    return _Line(record, origin, parents)
+    return record, origin, parents

@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 from planners.memory.answers import readable, times
-from planners.memory.records import NOWHERE, SOURCE, Kind, Provenance, Record, Spot, Tier, Visibility
+from planners.memory.records import NOWHERE, SOURCE, Kind, Provenance, Record, Spot, Tier, Visibility, narrowest
 from planners.memory.schema import insert, select
 
 
@@ -140,7 +140,7 @@ def habits_of(summaries: Iterable[Record]) -> list[Record]:
 
 def _habit(key: str, text: str, data: Mapping[str, Any], on: Sequence[Record], spot: Spot = NOWHERE) -> Record:
     newest = max(on, key=lambda r: r.time_s)
-    visibility = min(r.visibility for r in on)
+    visibility = narrowest(on)
     robot, process = newest.provenance.robot, newest.provenance.process
     owner = Provenance(
         "" if visibility is Visibility.SHARED else robot, SOURCE, process if visibility is Visibility.PROCESS else ""

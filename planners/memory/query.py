@@ -12,7 +12,7 @@ from collections import defaultdict
 from dataclasses import dataclass
 from typing import Any
 
-from planners.memory.records import MAX_TIME_S, Record, Tier, Viewer, Visibility
+from planners.memory.records import MAX_TEXT, MAX_TIME_S, Record, Tier, Viewer, Visibility
 from planners.memory.schema import select
 
 MAX_LIMIT = 10_000
@@ -48,7 +48,7 @@ class Circle:
 
 @dataclass(frozen=True)
 class Query:
-    """What to look for; what is left out does not matter. Newest first.
+    """Filters of a search; what is left out does not matter. Newest first.
 
     `text` is searched by its words, and ranked by them before time. `viewer` None sees everything.
     """
@@ -64,20 +64,19 @@ class Query:
     near: Circle | None = None
     viewer: Viewer | None = None
     limit: int = 20
-    revoked: bool = False
-    """Also the empty records of what was forgotten."""
 
     def __post_init__(self) -> None:
         if not 1 <= self.limit <= MAX_LIMIT:
             raise ValueError(f"limit must be 1 to {MAX_LIMIT} records, not {self.limit}")
+        if len(self.text) > MAX_TEXT:
+            raise ValueError(f"the words to look for have {len(self.text)} characters; {MAX_TEXT} are allowed")
 
 
 def conditions(query: Query) -> tuple[str, list[Any]]:
     """Return the WHERE of a query without its text, and its values."""
-    found = ["time BETWEEN ? AND ?"]
-    values: list[Any] = [query.since_s or 0.0, MAX_TIME_S if query.until_s is None else query.until_s]
-    if not query.revoked:
-        found.append("revoked = 0")
+    found = ["time BETWEEN ? AND ? AND revoked = 0"]
+    until_s = MAX_TIME_S if query.until_s is None else query.until_s
+    values: list[Any] = [min(max(t, 0.0), MAX_TIME_S) for t in (query.since_s or 0.0, until_s)]
     for name, chosen in (("kind", query.kinds), ("tier", tuple(map(int, query.tiers)))):
         if chosen:
             found.append(f"{name} IN ({', '.join('?' * len(chosen))})")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the memory holds: typed records of four tiers (TypeGo 9), each with its provenance, time, place and visibility."""
+"""Define the memory's content: typed records of four tiers (TypeGo 9), each with its provenance, time, place and visibility."""
 
 from __future__ import annotations
 
@@ -8,13 +8,14 @@ import json
 import math
 import re
 import sqlite3
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum, IntEnum
 from pathlib import Path
 from typing import Any
 
 from skill_kernel.codes import MemoryCode
+from skill_kernel.config.sections import shown
 
 
 class StoreError(RuntimeError):
@@ -63,7 +64,7 @@ _NAME = re.compile(r"[a-z][a-z0-9_]{0,39}")
 
 
 class Tier(IntEnum):
-    """How far a record is from the sensors; higher tiers are made of lower ones by consolidation."""
+    """Distance of a record from the sensors; higher tiers are made of lower ones by consolidation."""
 
     M0 = 0
     """Raw structured observations."""
@@ -94,7 +95,7 @@ class Kind(str, Enum):
 
 
 class Visibility(IntEnum):
-    """Who may read a record."""
+    """Circle of those who may read a record."""
 
     PROCESS = 0
     """Only the process that it comes from."""
@@ -106,7 +107,7 @@ class Visibility(IntEnum):
 
 @dataclass(frozen=True)
 class Provenance:
-    """Where a record comes from: `source` is the topic, node or program; `sender` and `door` tell who said it and how."""
+    """Origin of a record: `source` is the topic, node or program; `sender` and `door` tell who said it and how."""
 
     robot: str = ""
     source: str = ""
@@ -115,7 +116,6 @@ class Provenance:
     door: str = ""
 
 
-NOBODY = Provenance()
 SOURCE = "consolidation"
 """Provenance of what the memory made itself."""
 
@@ -138,8 +138,8 @@ class Record:
 
     `time_s` is when it was last so, `begun_s` since when (seconds of the robot's clock since 1970); `text` is what full
     text and embeddings search, `data` what programs read (JSON). A record with a `key` replaces the one with the same key
-    and owner, unless it is older. `keep_until_s` overrules the retention of its tier (inf: for ever). `parents` are the
-    ids of the records it was made of. `id` is 0 until it is stored, `revoked_s` 0 unless it was forgotten.
+    and owner, unless it is older. `parents` are the ids of the records it was made of. `id` is 0 until it is stored,
+    `revoked_s` 0 unless it was forgotten.
 
     Raises ValueError for what cannot be stored.
     """
@@ -149,11 +149,10 @@ class Record:
     time_s: float
     text: str = ""
     data: Mapping[str, Any] = field(default_factory=dict)
-    provenance: Provenance = NOBODY
+    provenance: Provenance = Provenance()
     spot: Spot = NOWHERE
     visibility: Visibility = Visibility.SHARED
     begun_s: float | None = None
-    keep_until_s: float | None = None
     key: str = ""
     parents: tuple[int, ...] = ()
     id: int = 0
@@ -163,18 +162,14 @@ class Record:
         kind = self.kind.value if isinstance(self.kind, Kind) else self.kind
         object.__setattr__(self, "kind", kind)
         if not _NAME.fullmatch(kind):
-            raise ValueError(f"kind {kind[:60]!r} must be small letters, digits and underscores, at most 40")
+            raise ValueError(f"kind {shown(kind)!r} must be small letters, digits and underscores, at most 40")
         if len(self.text) > MAX_TEXT:
             raise ValueError(f"the text of a record has {len(self.text)} characters, more than {MAX_TEXT}; shorten it")
-        numbers = (self.time_s, self.time_s if self.begun_s is None else self.begun_s, self.spot.x or 0.0, self.spot.y or 0.0)
-        if not all(map(math.isfinite, numbers)):
-            raise ValueError(f"time and place of a record must be finite numbers, not {numbers}")
-        if not 0.0 <= self.start_s <= MAX_TIME_S or not 0.0 <= self.time_s <= MAX_TIME_S:
-            raise ValueError(f"a record's times are seconds from 1970 to 2100, not {self.start_s} to {self.time_s}")
-        if (self.spot.x is None) != (self.spot.y is None):
-            raise ValueError("a place needs both x and y, or neither")
-        if self.begun_s is not None and self.begun_s > self.time_s:
-            raise ValueError(f"begun_s {self.begun_s} lies behind time_s {self.time_s}; swap them")
+        if not 0.0 <= self.start_s <= self.time_s <= MAX_TIME_S:
+            raise ValueError(f"a record's times rise from 1970 to 2100 [s], not from {self.start_s} to {self.time_s}")
+        at = (self.spot.x, self.spot.y)
+        if at != (None, None) and not all(value is not None and math.isfinite(value) for value in at):
+            raise ValueError(f"a place is two finite numbers, or none, not {at}")
 
     @property
     def start_s(self) -> float:
@@ -192,10 +187,15 @@ class Record:
 
 @dataclass(frozen=True)
 class Viewer:
-    """Who asks. A record that is private to another robot or process is not shown to it."""
+    """Reader of records. A record that is private to another robot or process is not shown to it."""
 
     robot: str = ""
     process: str = ""
+
+
+def narrowest(records: Sequence[Record]) -> Visibility:
+    """Return who may see what these records were made into: nobody who may not see all of them."""
+    return min((r.visibility for r in records), default=Visibility.SHARED)
 
 
 def clean(text: str) -> str:

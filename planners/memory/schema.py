@@ -14,56 +14,19 @@ from pathlib import Path
 from typing import Any
 
 from planners.memory.records import Provenance, Record, Spot, StoreError, Tier, Visibility, clean, encoded, named
+from planners.prompts.blocks import text_beside
 from skill_kernel.codes import MemoryCode
+from skill_kernel.config.sections import shown
+from skill_kernel.config.yaml_text import private
 
 VERSION = 1
 """Format of the file (SQLite's user_version)."""
 BUSY_S = 5.0
 DAY_S = 86_400.0
 
-_TABLES = """
-CREATE TABLE record (
-    id INTEGER PRIMARY KEY AUTOINCREMENT, tier INTEGER NOT NULL, kind TEXT NOT NULL, time REAL NOT NULL, begun REAL NOT NULL,
-    robot TEXT NOT NULL, source TEXT NOT NULL, process TEXT NOT NULL, sender TEXT NOT NULL, door TEXT NOT NULL,
-    x REAL, y REAL, cell INTEGER, room TEXT NOT NULL, visibility INTEGER NOT NULL, keep_until REAL, key TEXT,
-    origin TEXT, origin_id INTEGER, revoked REAL NOT NULL DEFAULT 0, text TEXT NOT NULL, data TEXT NOT NULL
-);
-CREATE INDEX record_time ON record (time);
-CREATE INDEX record_kind ON record (kind, time);
-CREATE INDEX record_tier ON record (tier, time);
-CREATE INDEX record_room ON record (room, time) WHERE room <> '';
-CREATE INDEX record_keep ON record (keep_until) WHERE keep_until IS NOT NULL;
-CREATE UNIQUE INDEX record_key ON record (key) WHERE key IS NOT NULL;
-CREATE UNIQUE INDEX record_origin ON record (origin, origin_id) WHERE origin IS NOT NULL;
-CREATE TABLE link (parent INTEGER NOT NULL, child INTEGER NOT NULL, PRIMARY KEY (parent, child)) WITHOUT ROWID;
-CREATE INDEX link_child ON link (child, parent);
-CREATE TABLE vector (id INTEGER PRIMARY KEY, value BLOB NOT NULL);
-CREATE TABLE unembedded (id INTEGER PRIMARY KEY);
-CREATE TABLE redo (id INTEGER PRIMARY KEY, tier INTEGER NOT NULL, parents TEXT NOT NULL);
-CREATE TABLE forgotten (key TEXT PRIMARY KEY) WITHOUT ROWID;
-CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
-CREATE VIRTUAL TABLE record_text USING fts5 (
-    text, content='record', content_rowid='id', tokenize='porter unicode61 remove_diacritics 2'
-);
-CREATE TRIGGER text_in AFTER INSERT ON record WHEN new.text <> '' BEGIN
-    INSERT INTO record_text (rowid, text) VALUES (new.id, new.text);
-    INSERT OR IGNORE INTO unembedded SELECT new.id WHERE new.tier > 0;
-END;
-CREATE TRIGGER text_out AFTER DELETE ON record WHEN old.text <> '' BEGIN
-    INSERT INTO record_text (record_text, rowid, text) VALUES ('delete', old.id, old.text);
-END;
-CREATE TRIGGER text_new AFTER UPDATE OF text ON record WHEN old.text <> new.text BEGIN
-    INSERT INTO record_text (record_text, rowid, text) SELECT 'delete', old.id, old.text WHERE old.text <> '';
-    INSERT INTO record_text (rowid, text) SELECT new.id, new.text WHERE new.text <> '';
-    DELETE FROM vector WHERE id = new.id;
-    INSERT OR IGNORE INTO unembedded SELECT new.id WHERE new.tier > 0 AND new.text <> '';
-END;
-"""
+_TABLES = text_beside(__file__, "tables.sql")
 
-COLUMNS = (
-    "id, tier, kind, time, begun, robot, source, process, sender, door, x, y, room, visibility, keep_until, key, revoked, "
-    "text, data"
-)
+COLUMNS = "id, tier, kind, time, begun, robot, source, process, sender, door, x, y, room, visibility, key, revoked, text, data"
 _WRITTEN = COLUMNS.split(", ")
 _INSERT = f"INSERT INTO record ({', '.join(_WRITTEN)}) VALUES ({', '.join('?' * len(_WRITTEN))})"
 _UPDATE = f"UPDATE record SET {', '.join(f'{name} = ?' for name in _WRITTEN[1:])}"
@@ -106,6 +69,7 @@ def prepare(path: Path) -> None:
     """Make the file where there is none, and check the one there is. Raises StoreError."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
+        open(path, "ab", opener=private).close()
         with closing(connect(path, write=True)) as file:
             version = file.execute("PRAGMA user_version").fetchone()[0]
             if version == 0 and not file.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
@@ -137,8 +101,7 @@ def row_of(record: Record) -> tuple[Any, ...]:
         spot.y,
         clean(spot.room),
         int(record.visibility),
-        record.keep_until_s,
-        f"{record.scope}\x1f{record.key}" if record.key else None,
+        clean(f"{record.scope}\x1f{record.key}") if record.key else None,
         record.revoked_s,
         clean(record.text),
         encoded(record.data),
@@ -152,25 +115,27 @@ def select(file: sqlite3.Connection, rest: str, values: Sequence[Any] = ()) -> l
 
 def _record_of(row: tuple[Any, ...]) -> Record:
     record_id, tier, kind, time_s, begun_s = row[:5]
-    visibility, keep, key, revoked, text, data = row[13:]
+    visibility, key, revoked, text, data = row[13:]
     try:
+        told = json.loads(data)
+        if not isinstance(told, dict) or not all(isinstance(one, str) for one in (kind, text, *row[5:10])):
+            raise TypeError("a text or its data is something else")
         return Record(
             Tier(tier),
             kind,
             time_s,
             text,
-            json.loads(data),
+            told,
             Provenance(*row[5:10]),
             Spot(*row[10:13]),
             Visibility(visibility),
             begun_s if begun_s < time_s else None,
-            keep,
             key.partition("\x1f")[2] if key else "",
             id=record_id,
             revoked_s=revoked,
         )
-    except (ValueError, TypeError) as error:
-        why = f"record {record_id} of the memory is damaged ({error}); forget it by its id"
+    except (ValueError, TypeError, AttributeError, OverflowError, RecursionError) as error:
+        why = f"record {record_id} of the memory is damaged ({shown(error, 200)}); forget it by its id"
         raise StoreError(why, MemoryCode.STORE_CORRUPT) from error
 
 
@@ -189,7 +154,7 @@ def insert(file: sqlite3.Connection, records: Iterable[Record]) -> list[int]:
 
 def _put(file: sqlite3.Connection, record: Record, own_id: int | None = None) -> int:
     row = row_of(record)
-    key = row[14]
+    key = row[13]
     found = file.execute("SELECT id, time FROM record WHERE key = ?", (key,)).fetchone() if key else None
     if found is None:
         if key and _was_forgotten(file, key):
@@ -242,7 +207,7 @@ def restore(file: sqlite3.Connection, record: Record, origin: tuple[str, int], o
         if not record.key or record.revoked_s or found[1] or record.time_s <= found[2]:
             return found[0], False, not record.revoked_s and not found[1] and record.time_s == found[2]
     elif record.key:
-        found = file.execute("SELECT id, revoked, time FROM record WHERE key = ?", (row_of(record)[14],)).fetchone()
+        found = file.execute("SELECT id, revoked, time FROM record WHERE key = ?", (row_of(record)[13],)).fetchone()
     record_id = _put(file, record, origin[1] if home else None)
     changed = record_id > 0 and (found is None or found[2] <= record.time_s)
     if not home and changed:

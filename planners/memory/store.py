@@ -9,10 +9,10 @@ import sqlite3
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import closing, contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -96,7 +96,7 @@ class Ticket(Future[T]):
 
 @dataclass
 class WriterState:
-    """How writing fares: so many records wait, were written and dropped; `problem` is why nothing is written at present."""
+    """State of writing: how many records wait, were written and dropped; `problem` is why nothing is written at present."""
 
     queued: int = 0
     written: int = 0
@@ -162,14 +162,9 @@ class Store:
             self.changed.notify_all()
         return ticket
 
-    def revoke(self, ids: Iterable[int], *, now_s: float, who: str, why: str = "") -> Ticket[list[int]]:
-        """Forget records and what was made of them, see `schema.revoke`; the ticket tells which."""
-        chosen = list(ids)
-        return self.do(lambda file: schema.revoke(file, chosen, now_s, who, why))
-
-    def scrub(self, timeout_s: float = 120.0) -> None:
+    def scrub(self) -> None:
         """Also take forgotten words out of the full text's index and the log file; takes seconds for a large memory."""
-        self.do(lambda file: file.execute("INSERT INTO record_text (record_text) VALUES ('optimize')")).result(timeout_s)
+        self.do(lambda file: file.execute("INSERT INTO record_text (record_text) VALUES ('optimize')")).result(120.0)
         try:
             with closing(connect(self.path, write=True)) as file:
                 file.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
@@ -274,26 +269,24 @@ class Store:
 
     # -- reading ------------------------------------------------------------------------------------------------------
 
-    def find(self, query: Query, *, deadline_s: float = QUERY_S) -> list[Record]:
+    def find(self, query: Query) -> list[Record]:
         """Return the records that fit, newest first; with a text the best first."""
-        return self.search(query, deadline_s=deadline_s)[0]
+        return self.search(query)[0]
 
-    def search(self, query: Query, *, every: bool = False, deadline_s: float = QUERY_S) -> tuple[list[Record], bool]:
+    def search(self, query: Query, *, every: bool = False) -> tuple[list[Record], bool]:
         """Return the records, and whether older ones cannot have been left out; see `query.find`."""
-        with self.reading(deadline_s) as file:
+        with self.reading() as file:
             return queries.find(file, query, every=every)
 
-    def all_ids(self, query: Query, *, deadline_s: float = 60.0) -> list[int]:
+    def all_ids(self, query: Query) -> list[int]:
         """Return the ids of all records that fit and hold all words of the query's text, whatever its limit."""
-        with self.reading(deadline_s) as file:
+        with self.reading(60.0) as file:
             return queries.all_ids(file, query)
 
-    def get(self, ids: Sequence[int], *, parents: bool = False) -> list[Record]:
+    def get(self, ids: Sequence[int]) -> list[Record]:
         """Return records by id, in that order; those that are no more are left out."""
         with self.reading() as file:
-            found = schema.by_ids(file, ids)
-            sql = "SELECT parent FROM link WHERE child = ? ORDER BY parent"
-            return [replace(r, parents=tuple(p for (p,) in file.execute(sql, (r.id,)))) for r in found] if parents else found
+            return schema.by_ids(file, ids)
 
     def by_key(self, key: str) -> Record | None:
         """Return the shared record of a key, or None."""

@@ -3,12 +3,11 @@
 
 from __future__ import annotations
 
-import base64
 from collections.abc import AsyncGenerator
 from typing import Any
 
-from planners.models.base import Message, ModelRequest, TextDelta, Usage
-from planners.models.http_stream import NO_TEXT, Complete, HttpModelClient, Item
+from planners.models.base import Finished, Message, ModelRequest, TextDelta, Usage, count
+from planners.models.http_stream import NO_TEXT, HttpModelClient, Item
 
 _REASONS = {
     "end_turn": "stop",
@@ -18,6 +17,7 @@ _REASONS = {
     "tool_use": "tool_calls",
     "refusal": "refused",
 }
+_COUNTS = ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens", "output_tokens")
 
 
 class AnthropicModelClient(HttpModelClient):
@@ -33,21 +33,18 @@ class AnthropicModelClient(HttpModelClient):
         }
         if request.system:
             options["system"] = [{"type": "text", "text": request.system, "cache_control": {"type": "ephemeral"}}]
-        stream = await client.messages.create(stream=True, **options)
         translate = Translator()
-        try:
+        async with await client.messages.create(stream=True, **options) as stream:
             async for event in stream:
                 for item in translate(event):
                     yield item
-        finally:
-            await stream.close()
 
 
 class Translator:
-    """Keeps the counts of `message_start`, which later events complete."""
+    """Keep the counts of `message_start`, which later events complete."""
 
     def __init__(self) -> None:
-        self._usage = Usage(0, 0)
+        self._counts = dict.fromkeys(_COUNTS, 0)
         self._reason = "stop"
 
     def __call__(self, event: Any) -> list[Item]:
@@ -56,36 +53,24 @@ class Translator:
         if event.type == "content_block_delta":
             return [TextDelta(event.delta.text) if event.delta.type == "text_delta" else NO_TEXT]
         if event.type == "message_delta":
-            self._reason = _REASONS.get(event.delta.stop_reason or "end_turn", str(event.delta.stop_reason))
+            reason = str(event.delta.stop_reason or "end_turn")[:60]
+            self._reason = _REASONS.get(reason, reason)
             return [self._counted(event.usage)]
         if event.type == "message_stop":
-            return [Complete(self._reason)]
+            return [Finished(self._reason)]
         return []
 
     def _counted(self, usage: Any) -> Usage:
         """Return the counts so far; a `message_delta` may leave out those of the prompt."""
-        before = self._usage
-        fresh = getattr(usage, "input_tokens", None)
-        cached = getattr(usage, "cache_read_input_tokens", None)
-        written = getattr(usage, "cache_creation_input_tokens", None)
-        plain = before.prompt_tokens - before.cached_tokens - before.cache_write_tokens if fresh is None else int(fresh)
-        read = before.cached_tokens if cached is None else int(cached)
-        new = before.cache_write_tokens if written is None else int(written)
-        done = getattr(usage, "output_tokens", None)
-        self._usage = Usage(
-            prompt_tokens=plain + read + new,
-            completion_tokens=before.completion_tokens if done is None else int(done),
-            cached_tokens=read,
-            cache_write_tokens=new,
-        )
-        return self._usage
+        told = {name: getattr(usage, name, None) for name in _COUNTS}
+        self._counts |= {name: count(value) for name, value in told.items() if value is not None}
+        plain, read, new, done = self._counts.values()
+        return Usage(plain + read + new, done, read, cache_write_tokens=new)
 
 
 def message_of(message: Message) -> dict[str, Any]:
-    parts: list[dict[str, Any]] = []
-    for image in message.images:
-        encoded = base64.b64encode(image.data).decode("ascii")
-        parts.append({"type": "image", "source": {"type": "base64", "media_type": image.media_type, "data": encoded}})
+    sources = [{"type": "base64", "media_type": image.media_type, "data": image.base64} for image in message.images]
+    parts: list[dict[str, Any]] = [{"type": "image", "source": source} for source in sources]
     if message.text:
         parts.append({"type": "text", "text": message.text})
     return {"role": message.role, "content": parts}

@@ -11,9 +11,10 @@ import os
 import random
 import threading
 import time
+from base64 import b64encode
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from skill_kernel.codes import ModelCode
 
@@ -39,6 +40,10 @@ class Image:
     def media_type(self) -> Literal["image/png", "image/jpeg"]:
         return "image/png" if self.data.startswith(PNG_MAGIC) else "image/jpeg"
 
+    @property
+    def base64(self) -> str:
+        return b64encode(self.data).decode("ascii")
+
 
 @dataclass(frozen=True)
 class Message:
@@ -51,7 +56,7 @@ class Message:
 
 @dataclass(frozen=True)
 class ModelRequest:
-    """What a model is asked.
+    """Question to a model.
 
     `system` is the static front of the prompt (grammar, rules, skills): it is the same in every turn, so providers
     cache it. Whatever changes (state, results, the instruction) belongs into `messages`, whose last one is the user's.
@@ -89,9 +94,17 @@ class ModelRequest:
 
 @dataclass(frozen=True)
 class TextDelta:
-    """The next piece of the answer, never empty."""
+    """The next piece of the answer, never empty. Raises ValueError for what is no text."""
 
     text: str
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.text, str):
+            raise ValueError(f"content that is no text but {type(self.text).__name__}")
+
+
+MAX_COUNT = 10**12
+"""No answer has more tokens."""
 
 
 @dataclass(frozen=True)
@@ -107,6 +120,11 @@ class Usage:
     cached_tokens: int = 0
     cost_usd: float | None = None
     cache_write_tokens: int = 0
+
+
+def count(told: Any) -> int:
+    """Return a count of tokens as a provider tells it, 0 for what is none."""
+    return int(told) if isinstance(told, (int, float)) and 0 <= told <= MAX_COUNT else 0
 
 
 @dataclass(frozen=True)

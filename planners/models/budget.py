@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How many tokens the planning layers may spend, for one process and in an hour: the less is left, the seldomer they ask."""
+"""Limit the tokens that planning layers spend, for one process and in an hour: the less is left, the seldomer they ask."""
 
 from __future__ import annotations
 
@@ -31,19 +31,13 @@ class BudgetLimits:
     """Tokens are those of prompts and answers together, cached ones included; 0 means no limit.
 
     From the share `slow_from` of a budget on, a layer waits between two of its calls, up to `slowest_s` when the budget is
-    nearly spent. Raises ValueError for what cannot be meant.
+    nearly spent.
     """
 
     process_tokens: int = 500_000
     hour_tokens: int = 3_000_000
     slow_from: float = 0.5
     slowest_s: float = 20.0
-
-    def __post_init__(self) -> None:
-        if self.process_tokens < 0 or self.hour_tokens < 0:
-            raise ValueError("a budget cannot be below 0 tokens; give 0 for no limit")
-        if not (0.0 <= self.slow_from < 1.0 and 0.0 <= self.slowest_s < float("inf")):
-            raise ValueError(f"slow_from must lie in [0, 1) and slowest_s be 0 or more, not {self.slow_from}, {self.slowest_s}")
 
 
 class TokenBudget:

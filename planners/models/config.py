@@ -5,20 +5,23 @@ line."""
 from __future__ import annotations
 
 import ipaddress
-import json
 import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Literal
-from urllib.parse import quote, urlsplit
+from urllib.parse import urlsplit
 
 from pydantic import ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from planners.models.base import ModelError, Usage
+from planners.models.scrubber import looks_removed
 from skill_kernel.codes import ModelCode
 from skill_kernel.config.plugins import MODELS, PluginError, how_to_install, load_plugin, plugins
-from skill_kernel.config.sections import Section, nearest
+from skill_kernel.config.sections import Section, nearest, shown
 from skill_kernel.config.yaml_text import RecordError, read_mapping
+
+MAX_SPEC = 1000
+"""Characters of a model as the command line names it."""
 
 Provider = Literal["openai", "anthropic", "replay", "record", "offline"]
 Seconds = Annotated[float, Field(gt=0.0, le=3600.0)]
@@ -31,6 +34,9 @@ OFFICIAL_KEY: Mapping[str, str] = {"openai": "OPENAI_API_KEY", "anthropic": "ANT
 class ConfigError(ValueError):
     """Report an invalid model configuration. The message names the entry, the key and what to do. It never repeats a value
     that could be a key."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(looks_removed(message))
 
 
 class _Entry(Section):
@@ -89,8 +95,8 @@ class ModelConfig(_Entry):
     @field_validator("api_key_env")
     @classmethod
     def _is_a_variable_name(cls, value: str | None) -> str | None:
-        if value is not None and not (value.isidentifier() and value.isascii() and len(value) <= 64):
-            raise ValueError("must be the NAME of an environment variable; a key itself never belongs into a file")
+        if value is not None and not re.fullmatch("[A-Z_][A-Z0-9_]{0,63}", value):
+            raise ValueError("must be the NAME of an environment variable, in capitals; a key itself never belongs into a file")
         return value
 
     @field_validator("base_url")
@@ -139,7 +145,7 @@ class ModelsFile(_Entry):
     @model_validator(mode="after")
     def _default_exists(self) -> ModelsFile:
         if self.default not in self.models:
-            raise ValueError(f"`default` is {self.default!r}, but `models` has only {', '.join(sorted(self.models))}")
+            raise ValueError(f"`default` must be one of the names in `models`: {', '.join(sorted(self.models))}")
         return self
 
 
@@ -156,11 +162,11 @@ def load_models(path: Path) -> ModelsFile:
 def explain(error: ValidationError) -> str:
     """Return one sentence for the first thing wrong, with the place and, for an unknown key, the nearest known one."""
     first = error.errors(include_input=False, include_url=False)[0]
-    place = ".".join(str(part) for part in first["loc"]) or "the top level"
+    place = shown(".".join(str(part) for part in first["loc"])) or "the top level"
     if first["type"] == "extra_forbidden":
         known = [key for model in (ModelConfig, ModelsFile, Prices, Retry) for key in model.model_fields]
         return f"{place}: unknown key{nearest(str(first['loc'][-1]), known) or '; remove it'}"
-    return f"{place}: {first['msg']}"
+    return f"{place}: {shown(first['msg'], 300)}"
 
 
 def parse_spec(spec: str, models: ModelsFile | None = None) -> ModelConfig:
@@ -171,6 +177,8 @@ def parse_spec(spec: str, models: ModelsFile | None = None) -> ModelConfig:
     `anthropic:MODEL[@BASE_URL]`, `replay:FILE`, `record:FILE=SPEC`. Raises ConfigError.
     """
     text = spec.strip()
+    if len(text) > MAX_SPEC:
+        raise ConfigError(f"the name of a model has {len(text)} characters; {MAX_SPEC} are allowed")
     if models is not None and (not text or text in models.models):
         return models.models[text or models.default]
     try:
@@ -189,6 +197,9 @@ def parse_spec(spec: str, models: ModelsFile | None = None) -> ModelConfig:
             return ModelConfig(provider="record", path=Path(file), inner=parse_spec(inner, models))
         if provider in ("openai", "anthropic") and rest:
             model, at, url = rest.partition("@http")
+            if "@" in model[1:]:
+                why = "what follows the @ is the server's address and begins with http:// or https://"
+                raise ConfigError(f"model {provider}:…: {why}; a name with an @ in it belongs into models.yaml")
             entry = {"provider": provider, "model": model, "base_url": "http" + url if at else None}
             return ModelConfig.model_validate(entry)
     except ValidationError as error:
@@ -203,24 +214,17 @@ def parse_spec(spec: str, models: ModelsFile | None = None) -> ModelConfig:
 NO_KEY = "no-key-needed"
 """Sent to a local server, because the SDKs insist on some key."""
 
-_LOOKS_LIKE_A_KEY = re.compile(r"(?i)\bbearer\s+[^\s\"',}]+|\b(?:sk|gsk|pk|rk)-[A-Za-z0-9_\-*.]{6,}")
-_PLACEHOLDER = "[key removed]"
 
-
-def is_local(url: str) -> bool:
-    """Return whether a URL's host is this machine or a private network, where a server may want no key."""
+def is_local(url: str, *, this_machine: bool = False) -> bool:
+    """Return whether a URL's host is this machine or, unless `this_machine`, in a private network, where a server may want no
+    key."""
     host = (urlsplit(url).hostname or "").lower()
-    if (
-        host == "localhost"
-        or host.endswith((".localhost", ".local", ".lan", ".internal"))
-        or (host and "." not in host and ":" not in host)
-    ):
-        return True
     try:
         address = ipaddress.ip_address(host)
     except ValueError:
-        return False
-    return address.is_loopback or address.is_private or address.is_link_local
+        near = host.endswith((".localhost", ".local", ".lan", ".internal")) or (host and "." not in host and ":" not in host)
+        return host == "localhost" or (bool(near) and not this_machine)
+    return address.is_loopback or ((address.is_private or address.is_link_local) and not this_machine)
 
 
 def key_variable(config: ModelConfig) -> str | None:
@@ -237,37 +241,21 @@ def key_variable(config: ModelConfig) -> str | None:
 
 
 def find_key(config: ModelConfig, environ: Mapping[str, str]) -> str:
-    """Return the key to send. Raises ModelError MODEL_AUTH that names the variable to set."""
-    variable = key_variable(config)
+    """Return the key to send. Raises ModelError MODEL_AUTH that says what to set; also for an address to which a key would go
+    unencrypted over a network."""
+    variable, why = key_variable(config), ""
+    key = environ.get(variable, "").strip() if variable is not None else ""
+    if not key and is_local(config.url):
+        return NO_KEY
     if variable is None:
-        if is_local(config.url):
-            return NO_KEY
-        raise ModelError(
-            ModelCode.MODEL_AUTH,
-            f"{config.name}: no key is configured for {config.url}; "
-            "set `api_key_env` to the name of the variable that holds one",
-        )
-    key = environ.get(variable, "").strip()
-    if not key:
-        if is_local(config.url):
-            return NO_KEY
-        raise ModelError(
-            ModelCode.MODEL_AUTH,
-            f"{config.name}: no key; "
-            f"set the environment variable {variable} (export {variable}=…) or choose the model `offline`",
-        )
-    if not (key.isascii() and key.isprintable()) or " " in key:
-        raise ModelError(
-            ModelCode.MODEL_AUTH, f"{config.name}: {variable} holds spaces or characters that no key has; set it again"
-        )
+        why = f"no key is configured for {config.url}; set `api_key_env` to the name of the variable that holds one"
+    elif not key:
+        why = f"no key; set the environment variable {variable} (export {variable}=…) or choose the model `offline`"
+    elif not (key.isascii() and key.isprintable()) or " " in key:
+        why = f"{variable} holds spaces or characters that no key has; set it again"
+    elif not (urlsplit(config.url).scheme == "https" or is_local(config.url, this_machine=True)):
+        what = f"the key in {variable} would go to {config.url} unencrypted, for everybody on the way to read"
+        why = f"{what}; use https:// or a tunnel to 127.0.0.1"
+    if why:
+        raise ModelError(ModelCode.MODEL_AUTH, f"{config.name}: {why}")
     return key
-
-
-def scrub(text: str, key: str, *, limit: int = 300) -> str:
-    """Return the text on one line without the key, its quoted forms or anything else that looks like one, cut to `limit`
-    characters."""
-    if key and key != NO_KEY:
-        for form in sorted({key, quote(key, safe=""), json.dumps(key)[1:-1], repr(key)[1:-1]}, key=len, reverse=True):
-            text = text.replace(form, _PLACEHOLDER)
-    text = " ".join(_LOOKS_LIKE_A_KEY.sub(_PLACEHOLDER, text).split())
-    return text if len(text) <= limit else text[: limit - 1] + "…"

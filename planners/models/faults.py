@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an exception of a provider's SDK means: one ModelError with a code, and a sentence that says what to do."""
+"""Translate exceptions of a provider's SDK: one ModelError with a code, and a sentence that says what to do."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ import math
 from collections.abc import Mapping
 
 from planners.models.base import ModelError
-from planners.models.config import NO_KEY, ModelConfig, key_variable, scrub
+from planners.models.config import NO_KEY, ModelConfig, key_variable
+from planners.models.scrubber import Secrets
 from skill_kernel.codes import ModelCode
 
 _CODE_BY_TYPE: Mapping[str, int] = {
@@ -27,20 +28,22 @@ _CODE_BY_TYPE: Mapping[str, int] = {
     "timeout_error": 504,
     "overloaded_error": 529,
 }
+MAX_RETRY_AFTER_S = 86_400.0
+"""A server that says more is believed so much."""
 QUOTA = "the account's quota is used up: raise it"
 _TRANSPORT_PACKAGES = {"httpx", "httpx2", "httpcore", "httpcore2", "h11", "anyio", "ssl"}
 
 
-def translate(error: BaseException, config: ModelConfig, key: str, *, wall_s: float) -> ModelError:
-    """Return the ModelError for what an SDK raised; `wall_s` is the time of day in seconds since 1970, for a dated
-    Retry-After."""
+def translate(error: BaseException, config: ModelConfig, key: str, secrets: Secrets, *, wall_s: float) -> ModelError:
+    """Return the ModelError for what an SDK raised, without secrets; `wall_s` is the time of day in seconds since 1970, for a
+    dated Retry-After."""
     if isinstance(error, ModelError):
         return error
     names = {cls.__name__ for cls in type(error).__mro__}
     status = getattr(error, "status_code", None)
     body = getattr(error, "body", None)
     kind, said = _provider_words(body)
-    said = scrub(said or str(error), key)
+    said = secrets.sentence(said or str(error))
     if (isinstance(status, int) and status < 300) or (status is None and "APIError" in names and kind):
         status = _CODE_BY_TYPE.get(kind, 500)
     if isinstance(status, int):
@@ -52,7 +55,7 @@ def translate(error: BaseException, config: ModelConfig, key: str, *, wall_s: fl
         what = f"no connection to {config.url} within {config.connect_s:g} s; check the address and the network"
     elif "APIConnectionError" in names or isinstance(error, OSError) or packages & _TRANSPORT_PACKAGES:
         cause = error.__cause__ or error
-        detail = scrub(str(cause), key) or type(cause).__name__
+        detail = secrets.sentence(str(cause)) or type(cause).__name__
         what = f"the connection to {config.url} failed ({detail}); check that the server runs and is reachable"
     else:
         code, retryable = ModelCode.MODEL_SERVER, isinstance(error, ValueError)
@@ -69,11 +72,8 @@ def names_option(error: BaseException, option: str) -> bool:
 def _from_status(status: int, kind: str, said: str, config: ModelConfig, key: str, retry_after_s: float | None) -> ModelError:
     variable = key_variable(config)
     spent = kind == "insufficient_quota"
-    code, what, remedy = (
-        ModelCode.MODEL_REFUSED,
-        "the provider refused the request",
-        "check `model` and the request's size and options",
-    )
+    code, what = ModelCode.MODEL_REFUSED, "the provider refused the request"
+    remedy = "check `model` and the request's size and options"
     if status in (401, 403):
         code, what = ModelCode.MODEL_AUTH, "the provider refused access"
         remedy = f"check that {variable} holds a valid key for {config.url} and this model"
@@ -125,5 +125,5 @@ def _retry_after_s(headers: Mapping[str, str], wall_s: float) -> float | None:
             except (TypeError, ValueError):
                 continue
         if math.isfinite(seconds):
-            return max(0.0, seconds)
+            return min(max(0.0, seconds), MAX_RETRY_AFTER_S)
     return None

@@ -8,10 +8,11 @@ import asyncio
 import concurrent.futures
 import contextlib
 import importlib
+import logging
 import ssl
 import threading
 from collections.abc import AsyncGenerator, Coroutine, Generator, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import cache
 from operator import attrgetter
 from types import ModuleType
@@ -28,8 +29,9 @@ from planners.models.base import (
     TextDelta,
     Usage,
 )
-from planners.models.config import ModelConfig, find_key, is_local
+from planners.models.config import NO_KEY, ModelConfig, find_key, is_local
 from planners.models.faults import translate
+from planners.models.scrubber import Scrubber, Secrets, known_secrets
 from skill_kernel.codes import ModelCode
 
 T = TypeVar("T")
@@ -52,18 +54,44 @@ def _submit(coroutine: Coroutine[Any, Any, T]) -> concurrent.futures.Future[T]:
         return asyncio.run_coroutine_threadsafe(coroutine, _loop())
 
 
+MAX_ANSWER_BYTES = 64_000_000
+"""Body of a response, as it is on the wire: longer than any model writes."""
+MAX_EVENT_BYTES = 1_000_000
+"""One event of a stream, or what says why there is none."""
+
+
+@cache
+def _bounded(kind: type) -> type:
+    """Return the kind of byte stream that ends by an error where it is too long."""
+
+    class Bounded(kind):  # type: ignore[misc]
+        async def __aiter__(self) -> AsyncGenerator[bytes, None]:
+            left, event, tail = MAX_ANSWER_BYTES, MAX_EVENT_BYTES, b""
+            async with contextlib.aclosing(super().__aiter__()) as pieces:
+                async for piece in pieces:
+                    seen, left = tail + piece, left - len(piece)
+                    ends = any(blank in seen for blank in (b"\n\n", b"\r\n\r\n", b"\r\r"))
+                    event, tail = MAX_EVENT_BYTES if ends else event - len(piece), seen[-3:]
+                    if min(left, event) < 0:
+                        raise ValueError(f"more than {MAX_EVENT_BYTES} bytes in a piece or {MAX_ANSWER_BYTES} in all")
+                    yield piece
+
+    return Bounded
+
+
+async def _bound(response: Any) -> None:
+    """Bound the body of a response; unpacked, a compressed one would have no bound."""
+    if (packed := response.headers.get("content-encoding", "identity")) != "identity":
+        raise ValueError(f"the answer is compressed ({packed[:20]}), which it must not be")
+    kind: Any = type(response.stream)
+    response.stream.__class__ = _bounded(kind)
+
+
 USAGE_GRACE_S = 1.0
 """Longest wait for the usage and the end of the connection once the answer itself is complete."""
 
 
-@dataclass(frozen=True)
-class Complete:
-    """Say that the provider called the answer complete."""
-
-    reason: str
-
-
-Item = TextDelta | Usage | Complete
+Item = TextDelta | Usage | Finished
 NO_TEXT = TextDelta("")
 """The model works, but sent nothing to deliver (reasoning, arguments of a tool call)."""
 
@@ -81,6 +109,7 @@ class HttpModelClient(abc.ABC):
         self._lock = threading.Lock()
         self._sdk: Any = None
         self._key = ""
+        self._secrets = Secrets(())
         self._running: set[CancelToken] = set()
 
     def __repr__(self) -> str:
@@ -106,7 +135,7 @@ class HttpModelClient(abc.ABC):
             while True:
                 attempt += 1
                 try:
-                    yield from self._attempt(client, request, own, budget)
+                    yield from self._scrubbed(self._attempt(client, request, own, budget))
                     return
                 except ModelError as error:
                     failure = error
@@ -137,7 +166,7 @@ class HttpModelClient(abc.ABC):
 
     @abc.abstractmethod
     def _items(self, client: Any, request: ModelRequest) -> AsyncGenerator[Item, None]:
-        """Yield the answer to one request, with a Complete where the provider says that it is complete."""
+        """Yield the answer to one request, with a Finished where the provider says that it is complete."""
 
     def _client(self) -> Any:
         """Return the SDK's client, made by the first who asks. Raises ModelError."""
@@ -151,17 +180,28 @@ class HttpModelClient(abc.ABC):
                         ModelCode.MODEL_REFUSED,
                         f"{self.name}: the Python package {self.package} is missing; install it (pip install {self.package})",
                     ) from error
-                self._key = key
+                self._key, self._secrets = key, Secrets({key, *known_secrets(self._around.environ)} - {NO_KEY})
                 self._sdk = self._connect(module, key)
             return self._sdk
 
     def _connect(self, sdk: ModuleType, key: str) -> Any:
-        """Return the SDK's client: no redirects, which could carry a key elsewhere, and no proxy for local servers."""
+        """Return the SDK's client: no redirects, which could carry a key elsewhere, and no proxy for local servers.
+
+        What the transport would log of each answer's headers is left out: a server may echo a key there.
+        """
+        for name in (self.package, "httpx", "httpx2", "httpcore", "httpcore2"):
+            logging.getLogger(name).setLevel(logging.WARNING)
         url = self._config.url
         verify: ssl.SSLContext | bool = True
         if url.startswith("http:"):
             verify = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # Trusts nobody; saves 60 ms of reading certificates.
-        http = sdk.DefaultAsyncHttpxClient(follow_redirects=False, trust_env=not is_local(url), verify=verify)
+        http = sdk.DefaultAsyncHttpxClient(
+            follow_redirects=False,
+            trust_env=not is_local(url),
+            verify=verify,
+            headers={"Accept-Encoding": "identity"},
+            event_hooks={"response": [_bound]},
+        )
         timeout = sdk.Timeout(None, connect=self._config.connect_s)
         make = getattr(sdk, self.sdk_client)
         client = make(api_key=key, base_url=url, max_retries=0, timeout=timeout, http_client=http)
@@ -177,13 +217,35 @@ class HttpModelClient(abc.ABC):
         wait_s = max(backoff * (0.5 + 0.5 * self._around.random()), failure.retry_after_s or 0.0)
         return wait_s if wait_s < budget.left_s else None
 
-    def _attempt(self, client: Any, request: ModelRequest, cancel: CancelToken, budget: _Budget) -> Iterator[ModelEvent]:
+    def _scrubbed(self, events: Generator[ModelEvent, None, None]) -> Iterator[ModelEvent]:
+        """Yield an attempt's events without any key that this process knows. Nothing that a server says enters elsewhere."""
+        text = Scrubber(self._secrets)
+        try:
+            for event in events:
+                last = isinstance(event, Finished)
+                if said := text.feed(event.text if isinstance(event, TextDelta) else "", last=last):
+                    yield TextDelta(said)
+                if not isinstance(event, TextDelta):
+                    words = {f.name: getattr(event, f.name) for f in fields(event)}
+                    words = {k: well_formed(self._secrets.hidden(v)) for k, v in words.items() if isinstance(v, str)}
+                    yield replace(event, **words)
+        except ModelError as error:
+            if error.code is not ModelCode.MODEL_CANCELLED and (said := text.feed("", last=True)):
+                yield TextDelta(said)
+            error.message = self._secrets.hidden(error.message)
+            error.args = (error.message,)
+            raise
+        finally:
+            events.close()
+
+    def _attempt(
+        self, client: Any, request: ModelRequest, cancel: CancelToken, budget: _Budget
+    ) -> Generator[ModelEvent, None, None]:
         """Take item by item from the loop's thread, so that a slow reader slows the server."""
         items = self._items(client, request)
-        limit_s, waiting_for = self._config.first_token_s, "the first token"
-        left_s = limit_s
+        setting, left_s = "first_token_s", self._config.first_token_s
         delivered = False
-        complete: Complete | None = None
+        complete: Finished | None = None
         try:
             while True:
                 asked_at = self._around.monotonic_s()
@@ -194,22 +256,21 @@ class HttpModelClient(abc.ABC):
                 if cancel.cancelled:
                     raise self._cancelled(partial=delivered)
                 if complete is not None and (item is None or isinstance(item, ModelError)):
-                    yield Finished(complete.reason)
+                    yield complete
                     return
                 if item is None:
-                    raise self._timed_out(request, budget, limit_s, waiting_for, delivered)
+                    raise self._timed_out(request, budget, setting, delivered)
                 if isinstance(item, ModelError):
                     item.partial = delivered
                     raise item
                 if isinstance(item, Usage):
                     prices = self._config.prices
                     yield item if prices is None else replace(item, cost_usd=prices.cost_usd(item))
-                elif isinstance(item, Complete):
+                elif isinstance(item, Finished):
                     complete = item
-                    limit_s = left_s = USAGE_GRACE_S
+                    left_s = USAGE_GRACE_S
                 else:
-                    limit_s = left_s = self._config.silence_s
-                    waiting_for = "the next token"
+                    setting, left_s = "silence_s", self._config.silence_s
                     if isinstance(item, TextDelta):
                         item = TextDelta(well_formed(item.text))
                     if item != NO_TEXT:
@@ -230,31 +291,24 @@ class HttpModelClient(abc.ABC):
         if future.cancel():
             return None
         if (error := future.exception()) is not None:
-            return translate(error, self._config, self._key, wall_s=self._around.wall_s())
-        item = future.result()
-        return self._cut_off() if item is None else item
+            return translate(error, self._config, self._key, self._secrets, wall_s=self._around.wall_s())
+        why = f"{self.name}: {self._config.url} closed the connection before the answer was complete; check the server's log"
+        return future.result() or ModelError(ModelCode.MODEL_CONNECTION, why, retryable=True)
 
     def _cancelled(self, *, partial: bool) -> ModelError:
         return ModelError(ModelCode.MODEL_CANCELLED, f"{self.name}: cancelled", partial=partial)
 
-    def _cut_off(self) -> ModelError:
-        return ModelError(
-            ModelCode.MODEL_CONNECTION,
-            f"{self.name}: {self._config.url} closed the connection before the answer was complete; check the server's log",
-            retryable=True,
-        )
-
-    def _timed_out(
-        self, request: ModelRequest, budget: _Budget, limit_s: float, waiting_for: str, delivered: bool
-    ) -> ModelError:
+    def _timed_out(self, request: ModelRequest, budget: _Budget, setting: str, delivered: bool) -> ModelError:
         if budget.left_s <= 0.0:
             text = (
                 f"no complete answer within the deadline of {request.deadline_s:g} s; "
                 "allow more time or ask for a shorter answer"
             )
             return ModelError(ModelCode.MODEL_TIMEOUT, f"{self.name}: {text}", partial=delivered)
-        setting = "silence_s" if waiting_for == "the next token" else "first_token_s"
-        text = f"{self.name}: {waiting_for} did not come within {limit_s:g} s; check {self._config.url} or raise `{setting}`"
+        which, limit_s = "next" if setting == "silence_s" else "first", getattr(self._config, setting)
+        text = (
+            f"{self.name}: the {which} token did not come within {limit_s:g} s; check {self._config.url} or raise `{setting}`"
+        )
         return ModelError(ModelCode.MODEL_TIMEOUT, text, retryable=True, partial=delivered)
 
 

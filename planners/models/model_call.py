@@ -61,12 +61,8 @@ class Model(Protocol):
         """Return whether the budget lets it ask, in how many seconds at the earliest, and why not."""
 
 
-class Ask(Protocol):
-    """Ask the model of one layer for one process: `Model.ask` or `PlannerIO.ask` with its first arguments."""
-
-    def __call__(
-        self, request: ModelRequest, on_text: Callable[[str], None], on_end: Callable[[AnswerEnd], None], /
-    ) -> Handle: ...
+Ask = Callable[[ModelRequest, Callable[[str], None], Callable[[AnswerEnd], None]], Handle]
+"""Asks the model of one layer for one process: `Model.ask` or `PlannerIO.ask` with its first arguments."""
 
 
 class Reader(Protocol[Read]):

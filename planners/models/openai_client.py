@@ -3,15 +3,14 @@
 
 from __future__ import annotations
 
-import base64
 from collections.abc import AsyncGenerator
 from typing import Any
 from urllib.parse import urlsplit
 
-from planners.models.base import Message, ModelRequest, Surroundings, TextDelta, Usage
+from planners.models.base import Finished, Message, ModelRequest, Surroundings, TextDelta, Usage, count
 from planners.models.config import OFFICIAL_URL, ModelConfig
 from planners.models.faults import names_option
-from planners.models.http_stream import NO_TEXT, Complete, HttpModelClient, Item
+from planners.models.http_stream import NO_TEXT, HttpModelClient, Item
 
 _REASONS = {
     "stop": "stop",
@@ -75,10 +74,8 @@ class OpenAIModelClient(HttpModelClient):
 def _message(message: Message) -> dict[str, Any]:
     if not message.images:
         return {"role": message.role, "content": message.text}
-    parts: list[dict[str, Any]] = []
-    for image in message.images:
-        encoded = base64.b64encode(image.data).decode("ascii")
-        parts.append({"type": "image_url", "image_url": {"url": f"data:{image.media_type};base64,{encoded}"}})
+    urls = [f"data:{image.media_type};base64,{image.base64}" for image in message.images]
+    parts: list[dict[str, Any]] = [{"type": "image_url", "image_url": {"url": url}} for url in urls]
     if message.text:
         parts.append({"type": "text", "text": message.text})
     return {"role": message.role, "content": parts}
@@ -94,7 +91,8 @@ def items_of(chunk: Any) -> list[Item]:
         elif delta is not None and any(getattr(delta, field, None) for field in _SILENT_WORK):
             items.append(NO_TEXT)
         if choice.finish_reason:
-            items.append(Complete(_REASONS.get(choice.finish_reason, str(choice.finish_reason))))
+            reason = str(choice.finish_reason)[:60]
+            items.append(Finished(_REASONS.get(reason, reason)))
     if chunk.usage is not None:
         items.append(_usage(chunk.usage))
     return items
@@ -103,7 +101,7 @@ def items_of(chunk: Any) -> list[Item]:
 def _usage(usage: Any) -> Usage:
     details = getattr(usage, "prompt_tokens_details", None)
     return Usage(
-        prompt_tokens=int(usage.prompt_tokens or 0),
-        completion_tokens=int(usage.completion_tokens or 0),
-        cached_tokens=int(getattr(details, "cached_tokens", None) or 0),
+        prompt_tokens=count(usage.prompt_tokens),
+        completion_tokens=count(usage.completion_tokens),
+        cached_tokens=count(getattr(details, "cached_tokens", None)),
     )

@@ -5,12 +5,12 @@ reflexes have a book of their own."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from planners.prescriptions.contradictions import contradictions
 from planners.prescriptions.prescription import (
     MAX_GUIDELINES,
-    MAX_SENTENCE,
     Conflict,
     Kept,
     Kind,
@@ -24,8 +24,8 @@ from planners.prescriptions.prescription import (
     save,
 )
 from planners.prescriptions.router import Router
-from reflexes.rule import name_of
-from skill_kernel.config.sections import nearest
+from reflexes.rule import MAX_SENTENCE, name_of
+from skill_kernel.config.sections import nearest, shown
 from skill_kernel.config.yaml_text import RecordError
 from skill_kernel.observation.accessors import Accessor
 
@@ -47,8 +47,8 @@ class PrescriptionBook:
         """Names of all reflexes, also of those that do not fire."""
         self._verdicts: dict[tuple[str, str], Conflict] = {}
         """Verdicts of a model on pairs of names."""
-        self._kept: dict[str, Prescription] = {}
-        self._routes: dict[str, Route] = {}
+        self._kept: dict[str, Kept] = {}
+        """Without their conflicts, which change with the others."""
         ours = load(shipped, accessors, shipped=True) if shipped is not None else PrescriptionFile()
         self._as_shipped = {one.name: one.enabled for one in ours.prescriptions}
         try:
@@ -62,7 +62,7 @@ class PrescriptionBook:
             if one.shipped:
                 enabled = one.name in theirs.enabled or (one.enabled and one.name not in theirs.disabled)
                 one = one.model_copy(update={"enabled": enabled})
-            self._put(one, router.route(one.sentence, one.kind))
+            self._kept[one.name] = _routed(one, router.route(one.sentence, one.kind))
         self._disable_surplus(shipped)
 
     def all(self) -> list[Kept]:
@@ -71,19 +71,17 @@ class PrescriptionBook:
 
     def of(self, kind: Kind) -> list[Kept]:
         """Return those of a kind, enabled or not."""
-        return [self.get(name) for name in self._kept if self._routes[name].kind is kind]
+        return [kept for kept in self.all() if kept.route.kind is kind]
 
     def holds(self, name: str) -> bool:
         """Return whether a task or guideline has that name. A reflex of a file has its name at the node of the reflexes."""
-        return name in self._kept and self._routes[name].kind is not Kind.REFLEX
+        return name in self._kept and self._kept[name].route.kind is not Kind.REFLEX
 
     def get(self, name: str) -> Kept:
         """Return one by name. Raises UnknownPrescriptionError with the nearest name."""
         if name in self._kept:
-            return Kept(self._kept[name], self._routes[name], tuple(self._conflicts(name)))
-        known = sorted(self._kept)
-        listed = ", ".join(known[:30]) or "there are none"
-        raise UnknownPrescriptionError(f"there is no prescription '{name[:60]}'{nearest(name[:60], known)} (known: {listed})")
+            return replace(self._kept[name], conflicts=tuple(self._conflicts(name)))
+        raise UnknownPrescriptionError(f"there is no prescription '{shown(name)}'{nearest(name, self._kept, else_known=True)}")
 
     def conflicts_of_reflex(self, name: str) -> list[Conflict]:
         """Return the guidelines that contradict a reflex."""
@@ -114,18 +112,14 @@ class PrescriptionBook:
             self._check_room()
         words = {"sentence": " ".join(sentence.split()), "author": author[:100]}
         one = checked({"name": name or name_of(sentence, taken), "kind": route.kind, **words}, self._accessors)
-        before = dict(self._kept)
-        self._put(one, route)
-        self._save(before)
+        self._keep({**self._kept, one.name: _routed(one, route)})
         return self.get(one.name)
 
     def remove(self, name: str) -> None:
         """Remove one. Raises RecordError, also for a shipped one, which can only be disabled."""
         if self.get(name).prescription.shipped:
             raise RecordError(f"'{name}' comes with the robot's configuration; disable it instead")
-        before = dict(self._kept)
-        del self._kept[name]
-        self._save(before)
+        self._keep({other: kept for other, kept in self._kept.items() if other != name})
         self._verdicts = {key: value for key, value in self._verdicts.items() if name not in key}
 
     def enable(self, name: str, enabled: bool) -> Kept:
@@ -133,9 +127,7 @@ class PrescriptionBook:
         kept = self.get(name)
         if enabled and not kept.prescription.enabled and kept.route.kind is Kind.GUIDELINE:
             self._check_room()
-        before = dict(self._kept) if enabled else None
-        self._kept[name] = kept.prescription.model_copy(update={"enabled": enabled})
-        self._save(before)
+        self._keep({**self._kept, name: _switched(kept, enabled)}, anyway=not enabled)
         return self.get(name)
 
     def reflexes(self, reflexes: Iterable[Standing], names: Iterable[str] = ()) -> bool:
@@ -149,11 +141,6 @@ class PrescriptionBook:
         for one, that in ((name, other), (other, name)):
             self._verdicts[one, that] = Conflict(that, f"{why} (a model says so)")
 
-    def _put(self, one: Prescription, route: Route) -> None:
-        if route.kind is Kind.REFLEX and one.kind is None:
-            route = Route(Kind.REFLEX, route.layer, f"{route.reason}; it acts once it is added with: ghostshell reflex add")
-        self._kept[one.name], self._routes[one.name] = one, route
-
     def _check_room(self) -> None:
         """Raise RecordError where no more guidelines can be enabled."""
         if (there := len(self._guidelines())) >= MAX_GUIDELINES:
@@ -162,34 +149,31 @@ class PrescriptionBook:
     def _disable_surplus(self, shipped: Path | None) -> None:
         """Disable the last of people's guidelines where the files enable more than can be."""
         enabled, told = [*self._guidelines()], f"at most {MAX_GUIDELINES} can be; disable or remove some"
-        ours = [n for n, on in self._as_shipped.items() if on and self._routes[n].kind is Kind.GUIDELINE]
+        ours = [n for n, on in self._as_shipped.items() if on and self._kept[n].route.kind is Kind.GUIDELINE]
         if len(ours) > MAX_GUIDELINES:
             raise RecordError(f"{shipped}: {len(ours)} guidelines are enabled, {told}")
         if len(enabled) > MAX_GUIDELINES:
             self.problem = self.problem or f"{self._own}: with it {len(enabled)} guidelines are enabled, {told}"
         for name in enabled[MAX_GUIDELINES:]:
-            self._kept[name] = self._kept[name].model_copy(update={"enabled": False})
+            self._kept[name] = _switched(self._kept[name], False)
 
-    def _save(self, before: dict[str, Prescription] | None) -> None:
-        """Write people's file. Where that fails, go back to `before` and raise RecordError."""
-        try:
-            if self.problem:
-                raise RecordError(f"nothing can be kept: {self.problem}")
-            switched = {
-                name: self._kept[name].enabled for name, on in self._as_shipped.items() if self._kept[name].enabled != on
-            }
-            off, on = ([name for name, state in switched.items() if state is wanted] for wanted in (False, True))
-            save(self._own, [p for p in self._kept.values() if not p.shipped], disabled=off, enabled=on)
-        except RecordError:
-            self._kept = before if before is not None else self._kept
-            raise
+    def _keep(self, changed: dict[str, Kept], *, anyway: bool = False) -> None:
+        """Write people's file, and hold what it holds. Where that fails, raise RecordError and change nothing but `anyway`."""
+        self._kept = changed if anyway else self._kept
+        if self.problem:
+            raise RecordError(f"nothing can be kept: {self.problem}")
+        all_of_them = [kept.prescription for kept in changed.values()]
+        switched = [one for one in all_of_them if one.shipped and one.enabled != self._as_shipped[one.name]]
+        off, on = ([one.name for one in switched if one.enabled is wanted] for wanted in (False, True))
+        save(self._own, [one for one in all_of_them if not one.shipped], disabled=off, enabled=on)
+        self._kept = changed
 
     def _guidelines(self) -> dict[str, Standing]:
         """Return the guidelines that are enabled, by name."""
         return {
             name: Standing(name, one.sentence, Kind.GUIDELINE, one.when, one.task)
-            for name, one in self._kept.items()
-            if one.enabled and self._routes[name].kind is Kind.GUIDELINE
+            for name, kept in self._kept.items()
+            if (one := kept.prescription).enabled and kept.route.kind is Kind.GUIDELINE
         }
 
     def _conflicts(self, name: str) -> list[Conflict]:
@@ -199,4 +183,14 @@ class PrescriptionBook:
         found = contradictions(guidelines[name], [*guidelines.values(), *self._reflexes.values()])
         ruled = {conflict.name for conflict in found}
         said = [c for (one, _), c in self._verdicts.items() if one == name and c.name not in ruled]
-        return found + [c for c in said if c.name in self._kept and self._kept[c.name].enabled]
+        return found + [c for c in said if c.name in self._kept and self._kept[c.name].prescription.enabled]
+
+
+def _routed(one: Prescription, route: Route) -> Kept:
+    if route.kind is Kind.REFLEX and one.kind is None:
+        route = replace(route, reason=f"{route.reason}; it acts once it is added with: ghostshell reflex add")
+    return Kept(one, route)
+
+
+def _switched(kept: Kept, enabled: bool) -> Kept:
+    return replace(kept, prescription=kept.prescription.model_copy(update={"enabled": enabled}))

@@ -16,6 +16,11 @@ from typing import Any
 from planners.language.conditional import plain, split
 from planners.language.lexicon import stem
 from planners.prescriptions.prescription import Conflict, Kind, Standing
+from planners.prompts.blocks import text_beside
+from skill_kernel.config.yaml_text import read_yaml
+from skill_kernel.guard import GuardError
+from skill_kernel.guard.compiler import COMPARISONS
+from skill_kernel.guard.reading import read_expression
 
 _NOT = re.compile(
     r"\b(?:not|never|don't|doesn't|mustn't|shouldn't|cannot|can't|aren't|no longer|avoid|refrain|without|stop \w+ing|ignore|no|"
@@ -26,41 +31,12 @@ _NOT = re.compile(
 _AWAY = re.compile(r"\b(?:avoid|ignore|keep (?:\w+ )?(?:away|off|out|clear)|stay (?:away|out|off|clear)|leave \w+ alone)\b")
 """Bans that are themselves something to do."""
 _WORD = re.compile(r"[a-z]+(?:'[a-z]+)?|[\u4e00-\u9fff]")
-_LEFT_OUT = frozenset(
-    "a an and are as at be been but by can could do does for from had has have he her him his i in into is it its may "
-    "might must near no not of off on one or ought out please robot shall should so some that the their them then "
-    "there these they this to up us very was we when whenever with would you your always never every each time times "
-    "ever if once will only also just below above under over less more than drops falls rises gets don't doesn't "
-    "mustn't shouldn't cannot can't aren't avoid refrain without any all about away".split()
+_WORDING: dict[str, Any] = read_yaml(text_beside(__file__, "contradictions.yaml"), strict=True)
+_LEFT_OUT = frozenset(_WORDING["left_out"].split())
+_MEANING = {stem(word): line.split()[0] for line in _WORDING["same"].splitlines() for word in line.split()}
+_EXCLUDED = tuple(
+    tuple((re.compile(rf"\b(?:{pattern})\b"), name) for name, pattern in pair.items()) for pair in _WORDING["exclusive"]
 )
-_GROUPS = """\
-person people persons human humans visitor visitors guest guests someone somebody anyone anybody everyone everybody man woman \
-stranger strangers child children kid kids customer customers nobody
-speak talk say tell announce shout sing bark greet welcome chat call comment
-quiet silent silence mute
-go goes walk drive move enter visit approach near come join
-see notice spot detect
-follow accompany chase
-stop halt freeze
-engage play entertain interact
-back retreat
-stay wait remain
-"""
-_MEANING = {stem(word): line.split()[0] for line in _GROUPS.splitlines() for word in line.split()}
-_SPEAK = r"speak|talk|say|tell|greet|welcome|bark|sing|announce|shout|chat|call|ask|comment|introduce"
-_NEAR = r"approach|go (?:up )?to|come (?:near|close)|walk (?:up )?to|move towards?|go over to|join"
-_OFF = r"(?:keep|stay|move|back|step) (?:\w+ ){0,4}?(?:away|back|off|distance|clear|aside)|avoid|retreat|leave"
-_STAY = r"stay|wait|remain|stand still|stop|sit|lie|freeze|halt|do not move"
-_EXCLUSIVE = (
-    (r"(?:be|stay|keep|remain) (?:quiet|silent|still and quiet)|silence|do not speak", _SPEAK, "quiet", "to be heard"),
-    (_NEAR, _OFF, "going near", "keeping away"),
-    (_STAY, "go|walk|follow|run|patrol|move|approach|drive|explore|come|dance", "staying", "going"),
-    ("follow|accompany|engage|play|interact", r"ignore|leave alone|leave \w+ alone", "engaging", "ignoring"),
-    ("left", "right", "left", "right"),
-    ("slow|slowly", "fast|quick|quickly|run", "slow", "fast"),
-    ("sit|lie", "stand|get up", "down", "up"),
-)
-_EXCLUDED = tuple((re.compile(rf"\b(?:{a})\b"), re.compile(rf"\b(?:{b})\b"), x, y) for a, b, x, y in _EXCLUSIVE)
 _TO_PLACE = re.compile(r"\b(?:go|walk|drive|return|come|run|move) (?:back )?(?:to|into) (?:the )?(?P<place>\w+)")
 _NUMBERS = re.compile(
     r"\b(?P<how>below|under|less than|above|over|more than|closer than|farther than|within)\s+"
@@ -159,22 +135,13 @@ def _about(banned: frozenset[str], wanted: frozenset[str]) -> bool:
 
 
 def _opposed(one: str, other: str) -> tuple[str, str] | None:
-    for first, second, x, y in _EXCLUDED:
-        if first.search(one) and second.search(other) and not (first.search(other) and second.search(one)):
-            return x, y
-        if first.search(other) and second.search(one) and not (first.search(one) and second.search(other)):
-            return y, x
+    for (first, x), (second, y) in _EXCLUDED:
+        this, that = (bool(first.search(a) and second.search(b)) for a, b in ((one, other), (other, one)))
+        if this is not that:
+            return (x, y) if this else (y, x)
     return None
 
 
-_OPERATORS: dict[type[ast.cmpop], Callable[[Any, Any], bool]] = {
-    ast.Lt: operator.lt,
-    ast.LtE: operator.le,
-    ast.Gt: operator.gt,
-    ast.GtE: operator.ge,
-    ast.Eq: operator.eq,
-    ast.NotEq: operator.ne,
-}
 _TURNED = {operator.lt: operator.gt, operator.le: operator.ge, operator.gt: operator.lt, operator.ge: operator.le}
 
 
@@ -183,8 +150,8 @@ def may_meet(one: str, other: str) -> bool:
     """Return whether two conditions may hold at one time: they are the same or read the same accessor, and neither excludes
     the other. Told from their source alone."""
     try:
-        first, second = (ast.parse(source.strip(), mode="eval").body for source in (one, other))
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        first, second = (read_expression(source) for source in (one, other))
+    except GuardError:
         return one == other
     if ast.dump(first) == ast.dump(second):
         return True
@@ -218,9 +185,9 @@ def _exclude(one: ast.expr, other: ast.expr) -> bool:
 
 def _comparison(part: ast.expr) -> tuple[str, Callable[[Any, Any], bool], Any] | None:
     """Return the compared expression, the comparison and the constant."""
-    if not (isinstance(part, ast.Compare) and len(part.ops) == 1 and type(part.ops[0]) in _OPERATORS):
+    if not (isinstance(part, ast.Compare) and len(part.ops) == 1) or isinstance(part.ops[0], (ast.In, ast.NotIn)):
         return None
-    left, how, right = part.left, _OPERATORS[type(part.ops[0])], part.comparators[0]
+    left, (_, how), right = part.left, COMPARISONS[type(part.ops[0])], part.comparators[0]
     if isinstance(left, ast.Constant):
         left, how, right = right, _TURNED.get(how, how), left
     return (ast.dump(left), how, right.value) if isinstance(right, ast.Constant) else None

@@ -7,16 +7,21 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import count
 
 from function_tokens.mapper import Mapped, Mapper
 from function_tokens.parsing.parser import StreamingParser
-from function_tokens.parsing.tokens import FunctionToken, ParseError, TokenKind
+from function_tokens.parsing.tokens import FunctionToken, TokenKind
 from planners.language.conditional import QUOTED, TRIGGERS, condition_first, condition_last
 from planners.language.lexicon import with_pieces
 from planners.language.parser import CommandParser
+from planners.language.stop_words import is_stop
 from planners.language.words import figures
+from planners.prompts.blocks import text_beside
 from planners.prompts.prompt import GrammarOptions
 from reflexes.rule import ReflexError
+from skill_kernel.config.sections import shown
+from skill_kernel.config.yaml_text import read_yaml
 from skill_kernel.guard import Vocabulary
 from skill_kernel.guard.code import LONGEST_WAIT_S
 from skill_kernel.observation.accessors import Accessor, plain_words
@@ -28,23 +33,7 @@ _FIRST, _LAST = condition_first(TRIGGERS), condition_last(TRIGGERS)
 _BEGINS = re.compile(rf"(?:{TRIGGERS})\s", _I)
 _UNLESS = re.compile(r"\s*,?\s+(?:unless|except (?:when|if))\s+", _I)
 _STEP = re.compile(r"\s*(?:[,;]\s*(?:and\s+)?(?:then\s+)?|\s+and\s+(?:then\s+)?|\s+then\s+)", _I)
-_STOP = re.compile(
-    r"(?:please )?(?:stop|halt|freeze|(?:stand|stay|hold) still|stop (?:moving|walking|at once|there|immediately)|"
-    r"(?:do not|don't) move)",
-    _I,
-)
-_REPHRASED = tuple(
-    (re.compile(pattern, _I), other)
-    for pattern, other in (
-        (r"\b(?:back (?:off|away|up)|retreat|move away|get back|draw back|step backwards?|keep away)\b", "step back"),
-        (r"\bstep aside(?: to the)? (left|right)\b", r"step \1"),
-        (
-            r"\b(?:greet|welcome)(?: (?:them|him|her|it|everybody|everyone|the person|a person|the people|people))?$",
-            "say hello",
-        ),
-        (r"^(?:wait|pause|stay)(?: for)? (?=[\d.]+ s$)", "wait "),
-    )
-)
+_STILL = re.compile(r"(?:please )?(?:stand|stay|hold) still", _I)
 _SAY = re.compile(r"(?:say|shout|call|announce|tell (?:them|him|her|everybody))\s*:?\s+(?P<text>.+)", _I)
 _CONDITION = re.compile(r"\b(?:if|when(?:ever)?|unless|until|till|but|while|except)\b", _I)
 
@@ -61,15 +50,8 @@ FRESH_S = 2.0
 ASIDE_DEG = 15.0
 """Bearing from which a thing is on the left or the right, not ahead."""
 
-EXAMPLES = """\
-when anything is closer than 0.2 m in front, step back 0.5 m
-if a person comes within 1 m, stop and say hello
-when the way on the left is not free for 50 cm, step right 20 cm
-when you see a ball and the battery is above 20 %, bark twice
-if you hear "kalos", turn around and say "yes?"
-when there are more than 2 people, say "hello everybody"
-when the battery drops below 20 % unless it is charging, go to the lobby
-if you are in the kitchen or a chair is nearer than 60 cm, stop, wait 2 seconds, then turn left 90 degrees"""
+_TEXTS: dict[str, str] = read_yaml(text_beside(__file__, "forms.yaml"), strict=True)
+EXAMPLES = _TEXTS["examples"]
 """One sentence of each form, for help texts and error messages."""
 
 
@@ -80,68 +62,14 @@ class GrammarError(ReflexError):
         super().__init__(f"{message}. Forms that are understood without a model:\n{EXAMPLES}" if examples else message)
 
 
-_TABLE = r"""
-ANY(?: COMES)?SIDE NEAR LENGTHTAILOTHER => {sector} < {length}
-ANY(?: COMES)? (?:too |very )?(?:close|near)SIDE => {sector} < {close}
-ANY(?: COMES)?PLACED(?: (?:too |very )?(?:close|near))? => {sector} < {close}
-the waySIDE is (?P<no>not )?(?:free|clear|open)(?: for LENGTH)? => {sector} >= {length}
-the waySIDE is (?P<no>blocked)(?: within LENGTH)? => {sector} >= {length}
-(?:there is )?no obstacle NEAR LENGTHTAILSIDE => {sector} >= {length}
-(?P<thing>.+?)(?: IS)? NEAR LENGTHTAILSIDE => distance_to({thing}) < {length}{aside}
-(?P<thing>.+?)(?: IS)? FAR LENGTHTAIL => visible({thing}) and distance_to({thing}) > {length}
-(?P<thing>.+?) IS (?:too |very )?(?:close|near)(?: to SUBJECT)? => distance_to({thing}) < {close to it}
-(?:there (?:is|are)|SUBJECT SEE) HOWMANY (?P<thing>\w+)(?: SEEN)? => count({thing}) {sign} {count}
-HOWMANY (?P<thing>\w+) SEEN => count({thing}) {sign} {count}
-CHARGE(?: level)? (?:is|falls|drops|gets|goes|sinks|rises) HOWFULL ?(?:%|per ?cent)? => battery_percent() {sign} {count}
-CHARGE (?:is|gets|runs) (?P<no>not )?(?:low|nearly empty|almost empty) => battery_percent() < {low}
-(?:SUBJECT|the battery) (?:is|are) (?P<no>not )?(?:being )?(?:charging|charged) => charging()
-SUBJECT hears? (?:(?:somebody|someone) say |the word )?(?P<text>.+) => heard_words({text}) and heard_age_s() < {fresh}
-SUBJECT (?:is|are) called (?P<text>.+) => heard_words({text}) and heard_age_s() < {fresh}
-SPEAKER (?:says?|calls?|shouts?) (?:the word )?(?P<text>.+) => heard_words({text}) and heard_age_s() < {fresh}
-SUBJECT (?:is|are) (?P<no>not )?(?:moving|walking|driving|on the move|turning) => moving()
-SUBJECT (?:stands?|is standing|are standing) still => not moving()
-SUBJECT (?:is|are|moves?|walks?) (?P<how>faster|slower) than (?P<count>NUMBER) ?MPS => speed_mps() {sign} {count}
-SUBJECT (?:(?:is|are) (?P<no>not )?(?:in|inside)|ENTERS) (?:the )?(?P<room>\w+) => room() == {room}
-SUBJECT (?:is|are) (?P<no>not )?(?P<posture>sitting|standing|lying(?: down)?) => posture() == {posture}
-SUBJECT (?P<no>do(?:es)? not|don't|doesn't|cannot|can't|no longer|can no longer) SEE (?P<thing>.+) => visible({thing})
-SUBJECT (?:can )?SEE (?P<thing>.+?)SIDE => visible({thing}){aside}
-(?:there (?:is|are|appears) )?(?P<no>no) (?P<thing>\w+)(?: SEEN)? => visible({thing})
-(?P<thing>.+?) (?:is|are) (?P<no>not|no longer) (?:visible|seen|in sight|in view|there) => visible({thing})
-(?P<thing>.+?) SEEN => visible({thing})
-there (?:is|are|appears) (?P<thing>.+?)SIDE => visible({thing}){aside}
-(?P<thing>.+?) (?:appears?|shows? up|turns? up|comes? along|comes?|is)SIDE => visible({thing}){aside}
-"""
-_PLACE = (
-    r"(?:in front(?: of SUBJECT)?|ahead(?: of SUBJECT)?|before SUBJECT|at the front|behind(?: SUBJECT)?|(?:at|in) the back|"
-    r"(?:on|to|at) (?:the|your|its) (?:left|right)(?: side)?|left|right|around(?: SUBJECT)?|anywhere|nearby)"
+def _rows(kind: str) -> list[tuple[str, str]]:
+    return [(left, right) for left, _, right in (row.partition(" => ") for row in _TEXTS[kind].splitlines())]
+
+
+_PIECES = dict(_rows("pieces"))
+_FORMS, _REPHRASED = (
+    [(re.compile(with_pieces(form, _PIECES), _I), other) for form, other in _rows(kind)] for kind in ("forms", "rephrased")
 )
-_PIECES = {
-    "HOWMANY": r"(?P<how>more than|at least|fewer than|less than|exactly) (?P<count>NUMBER)",
-    "HOWFULL": r"(?P<how>below|under|less than|lower than|above|over|more than) (?P<count>NUMBER)",
-    "CHARGE": r"(?:(?:the|your|its) )?(?:battery|charge)",
-    "SPEAKER": r"(?:somebody|someone|anybody|anyone|a person|the user|i)",
-    "ENTERS": r"enters?|gets? (?:in)?to|comes? (?:in)?to",
-    "OTHER": rf"(?: (?P<other>{_PLACE}))?",
-    "PLACED": rf" (?P<side>{_PLACE})",
-    "SIDE": rf"(?: (?P<side>{_PLACE}))?",
-    "ANY": r"(?:there COMES )?(?:anything|something|whatever|an?y? obstacles?|obstacles?|(?:an?|some) (?:object|thing))",
-    "TAIL": r"(?: (?:away|off|of SUBJECT|from SUBJECT|to SUBJECT|near SUBJECT))?",
-    "NEAR": r"(?:(?:closer|nearer|less|not farther|not further)(?: to SUBJECT)? than|within|at less than|under|below|inside)",
-    "FAR": r"(?:(?:farther|further|more)(?: away)? than|beyond|over|outside)",
-    "SEEN": r"(?:is|are|becomes?|comes?) (?:visible|seen|in sight|in view|into view|into sight|there)",
-    "SEE": r"(?:sees?|spots?|notices?|detects?|recogni[sz]es?|catch(?:es)? sight of|finds?)",
-    "MPS": r"m(?:/s| (?:a|per) second)",
-    "LENGTH": r"(?P<metres>\d+(?:\.\d+)?) m\b",
-    "NUMBER": r"(?:\d+(?:\.\d+)?|an?|one)",
-    "SUBJECT": r"(?:it|you|the robot)",
-    "COMES": r"(?:is|are|comes?|gets?|appears?)",
-    "IS": r"(?:is|are|comes?|gets?|appears?|walks?|stands?|moves?|goes|steps?|runs?|shows? up|turns? up|becomes?|lies?|sits?)",
-}
-_FORMS = tuple(
-    (re.compile(with_pieces(form, _PIECES), _I), source)
-    for form, _, source in (row.partition(" => ") for row in _TABLE.strip().splitlines())
-)
-"""Pattern and expression of each form; the first whose pattern and words fit is taken. A `no` in the pattern negates."""
 _SIGNS = {">": "more than,above,over,faster", ">=": "at least", "<": "fewer than,less than,lower than,below,under,slower"}
 _SIGN = {word: sign for sign, words in _SIGNS.items() for word in words.split(",")} | {"exactly": "=="}
 _OPPOSITE = {"<": ">=", ">=": "<", "==": "!="}
@@ -287,14 +215,6 @@ def written(value: float) -> str:
     return f"{value:.4f}".rstrip("0").rstrip(".") or "0"
 
 
-@dataclass(frozen=True)
-class Rule:
-    """A condition over the accessors, and a task in plain words."""
-
-    condition: str
-    task: str
-
-
 class Grammar:
     """Reads sentences for one robot. The steps of an action are read by the command parser, as instructions are."""
 
@@ -319,21 +239,16 @@ class Grammar:
         body = "\n".join(f"    {line}" for line in lines)
         return Reading(f"def condition():\n    return {condition.source}\n\n\ndef action():\n{body}\n", notes)
 
-    def rule(self, sentence: str) -> Rule:
+    def rule(self, sentence: str) -> tuple[str, str]:
         """Return the condition as an expression, and the action as it was said. Raises GrammarError."""
         condition, action, texts = self._halves(sentence)
-        return Rule(condition.source, restored(action.strip(), texts))
+        return condition.source, restored(action.strip(), texts)
 
     def _halves(self, sentence: str) -> tuple[Reading, str, list[str]]:
         """Return the condition, and the action with the quoted texts that its «n» stand for."""
         text = " ".join(sentence.translate(_MARKS).split()).strip().rstrip(".!")
-        texts: list[str] = []
-
-        def keep(match: re.Match[str]) -> str:
-            texts.append(match.group()[1:-1])
-            return f"«{len(texts) - 1}»"
-
-        when, action, unless = _parts(QUOTED.sub(keep, text))
+        texts, numbers = [quotation[1:-1] for quotation in QUOTED.findall(text)], count()
+        when, action, unless = _parts(QUOTED.sub(lambda _: f"«{next(numbers)}»", text))
         condition = self._conditions.read(when, texts)
         if unless:
             but = self._conditions.read(unless, texts)
@@ -342,7 +257,7 @@ class Grammar:
 
     def _step(self, step: str, texts: Sequence[str]) -> list[str]:
         step = step.strip()
-        if _STOP.fullmatch(step):
+        if is_stop(step) or _STILL.fullmatch(step):
             return ["stop()"]
         if found := _CONDITION.search(step):
             raise GrammarError(
@@ -363,15 +278,11 @@ class Grammar:
 
     def _commanded(self, step: str) -> list[str]:
         """Return the calls of a step that the command parser reads wholly."""
-        reading = self.commands.read(step)
-        if reading.trouble is not None or not reading.source:
+        source = self.commands.read(step).whole
+        if not source:
             raise GrammarError(f"the step “{step}” was not understood; the robot can: {self.commands.abilities()}")
-        try:
-            parser = StreamingParser("strict")
-            tokens = [*parser.feed(reading.source), *parser.close()]
-        except ParseError as error:
-            raise GrammarError(f"the step “{step}” was not understood ({error.message})") from error
-        return [line for token in tokens if (line := self._line(token, step))]
+        parser = StreamingParser("strict")
+        return [line for token in (*parser.feed(source), *parser.close()) if (line := self._line(token, step))]
 
     def _line(self, token: FunctionToken, step: str) -> str:
         """Return the call that a token stands for, or "" for one that only orders what stands in it: a reflex performs one
@@ -419,6 +330,6 @@ def _parts(text: str) -> tuple[str, str, str]:
     match = match or _LAST.fullmatch(text)
     if match is not None:
         return match["condition"], match["action"], unless
-    if unless:  # "stop unless …" has no cause of its own
-        raise GrammarError(f"nothing says when: “{text}”; begin with 'when' or 'if'", examples=True)
-    raise GrammarError(f"“{text[:80]}” says no condition; begin with 'when' or 'if'", examples=True)
+    # "stop unless …" has no cause of its own
+    why = f"nothing says when: “{text}”" if unless else f"“{shown(text)}” says no condition"
+    raise GrammarError(f"{why}; begin with 'when' or 'if'", examples=True)

@@ -12,14 +12,13 @@ from typing import Annotated, Any
 from pydantic import Field, model_validator
 
 from planners.language.stop_words import is_stop
-from reflexes.rule import RuleName, name_of
+from reflexes.rule import MAX_SENTENCE, RuleName, name_of
 from skill_kernel.config import yaml_text
-from skill_kernel.config.sections import Section
+from skill_kernel.config.sections import Section, shown
 from skill_kernel.config.yaml_text import RecordError
 from skill_kernel.guard import GuardError, compile_expression
 from skill_kernel.observation.accessors import Accessor
 
-MAX_SENTENCE = 500
 COOLDOWN_S = 30.0
 MAX_GUIDELINES = 40
 """Most guidelines enabled at a time: System 3's prompt shows no more, and one that it does not show would never apply."""
@@ -49,7 +48,7 @@ class Prescription(Section):
     sentence: Annotated[str, Field(min_length=1, max_length=MAX_SENTENCE)]
     kind: Kind | None = None
     enabled: bool = True
-    when: Annotated[str, Field(max_length=500)] = ""
+    when: Annotated[str, Field(max_length=MAX_SENTENCE)] = ""
     task: Annotated[str, Field(max_length=MAX_SENTENCE)] = ""
     cooldown_s: Annotated[float, Field(ge=0.0, le=86400.0)] = COOLDOWN_S
     author: Annotated[str, Field(max_length=100)] = ""
@@ -68,13 +67,13 @@ class Prescription(Section):
         if self.task and not self.task.strip():
             raise ValueError("key 'task' is empty; say what the robot should do, or leave the key out")
         if is_stop(self.task):
-            raise ValueError(f"key 'task': '{self.task[:40]}' is no task; only a person stops the robot")
+            raise ValueError(f"key 'task': '{shown(self.task)}' is no task; only a person stops the robot")
         return self
 
 
 @dataclass(frozen=True)
 class Route:
-    """Where a sentence belongs: `layer` whose latency fits, and `reason`. `when` and `task` where the sentence itself says
+    """Place of a sentence: the `layer` whose latency fits, and the `reason`. `when` and `task` where the sentence itself says
     them in a form that is read without a model."""
 
     kind: Kind
@@ -146,8 +145,8 @@ def _entry(where: str, entry: Any, accessors: Mapping[str, Accessor], taken: fro
     if not isinstance(fields, dict):
         raise RecordError(f"{where} must be a sentence, or keys such as name and sentence")
     sentence = fields.get("sentence")
-    if said := fields.get("name") or str(sentence or "")[:40]:
-        where = f"{where} ({said})"
+    if said := fields.get("name") or sentence:
+        where = f"{where} ({shown(said, 40)})"
     if "shipped" in fields:
         raise RecordError(f"{where}: key 'shipped' is unknown; it follows from where the file lies")
     if "name" not in fields and isinstance(sentence, str):

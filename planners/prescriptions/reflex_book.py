@@ -8,7 +8,7 @@ from typing import Any
 
 from planners.prescriptions.reflex_compiler import Proposal, limit_of
 from reflexes.rule import LoadedRule, ReflexError, Rule, RuleState, RuleStore, Unreadable, name_of
-from skill_kernel.config.sections import nearest
+from skill_kernel.config.sections import nearest, shown
 from skill_kernel.config.yaml_text import RecordError, checked
 from skill_kernel.guard import Guarded, GuardError, Vocabulary, compile_guarded
 
@@ -58,15 +58,10 @@ class RuleBook:
 
     def get(self, name: str) -> Rule:
         """Return a rule by name. Raises ReflexError with the nearest name."""
-        rule = self._rules.get(name)
-        if rule is None:
-            refused = next((u for u in self.unreadable if u.name == name), None)
-            if refused is not None:
-                raise ReflexError(refused.why)
-            known = sorted(self._rules)
-            listed = f"known: {', '.join(known[:30])}" if known else "there are none"
-            raise ReflexError(f"there is no reflex '{name[:60]}'{nearest(name[:60], known)} ({listed})")
-        return rule
+        if name in self._rules:
+            return self._rules[name]
+        nothing = f"there is no reflex '{shown(name)}'{nearest(name, self._rules, else_known=True)}"
+        raise ReflexError(next((u.why for u in self.unreadable if u.name == name), nothing))
 
     def add(self, proposal: Proposal, *, name: str = "", settings: Mapping[str, Any] | None = None) -> Rule:
         """Keep a proposal; it fires only once it is approved. Raises ReflexError."""

@@ -13,11 +13,12 @@ from planners.prescriptions.prescription import Kept, Prescription, Route
 from planners.processes.advisor import AdvisorContext, S3Answer, degraded, notice, skipped
 from planners.strategy import Report
 from skill_kernel.clock import Clock
+from skill_kernel.config.sections import shown
 from skill_kernel.events import ProcessEvent, ProcessKind
 from skill_kernel.guard import GuardedExpression, GuardError, compile_expression
-from skill_kernel.guard.condition_text import Trigger
+from skill_kernel.guard.condition_text import Trigger, holds
 from skill_kernel.observation.accessors import Accessor, View
-from skill_kernel.observation.model import Kind, Observation, ObservationError, SeenObject
+from skill_kernel.observation.model import Kind, Observation, SeenObject
 from skill_kernel.processes.process import Process, ProcessError, ProcessSource
 from skill_kernel.processes.scheduler import ProcessScheduler
 
@@ -137,7 +138,7 @@ class Changes:
 
 
 def _shown(value: str | bool) -> str:
-    return f"“{value[:80]}”" if isinstance(value, str) else str(value).lower()
+    return f"“{shown(value)}”" if isinstance(value, str) else str(value).lower()
 
 
 class GuidelineLoop:
@@ -204,7 +205,7 @@ class GuidelineLoop:
             if (watch := self._watches.get(process.sender)) is not None:
                 self._rest(watch)
         elif process.source is ProcessSource.USER:
-            self._changes.note(f"the task “{process.instruction[:80]}” has ended: {process.status.name}")
+            self._changes.note(f"the task “{shown(process.instruction)}” has ended: {process.status.name}")
 
     def observe(self, observation: Observation) -> None:
         """Look at an observation on the steady clock."""
@@ -240,10 +241,7 @@ class GuidelineLoop:
     def _evaluate(self, watch: _Watch, observation: Observation, now: float) -> bool | None:
         """Return whether its condition holds; None where that is unknown, or where it has no condition."""
         condition = watch.rule if watch.when is None and not self._by_model(watch) else watch.when
-        try:
-            return None if condition is None else bool(condition.evaluate(View(observation, self._accessors, now).call))
-        except (ObservationError, ArithmeticError, ValueError):
-            return None
+        return None if condition is None else holds(condition, View(observation, self._accessors, now).call)[0]
 
     def _may_fire(self, watch: _Watch) -> bool:
         name = watch.guideline.name
@@ -299,15 +297,12 @@ class GuidelineLoop:
             if self._failures == 1:
                 self._report(degraded("", BY_RULE, end.why))
             return
-        self._failures = 0
+        self._failures, seen = 0, self._observed
         for name, task in end.value.reactions.items():
             watch = self._watches.get(name)
             if watch is None or not self._may_fire(watch):
                 self._report(skipped("", f"guideline '{name}' may not fire any more"))
-            elif watch.when is not None and not self._holds_now(watch):
+            elif watch.when is not None and not (seen and self._evaluate(watch, seen, self._clock.now())):
                 self._report(skipped("", f"the condition of guideline '{name}' is no longer true"))
             else:
                 self._begin(watch, task)
-
-    def _holds_now(self, watch: _Watch) -> bool:
-        return self._observed is not None and bool(self._evaluate(watch, self._observed, self._clock.now()))

@@ -8,14 +8,18 @@ import json
 import re
 from collections.abc import Iterable
 from enum import Enum
+from pathlib import Path
 from typing import Any
 
 MAX_QUOTED = 2000
 """Longest text quoted whole, in characters; more is cut and the cut is named."""
 
-_HARMFUL = re.compile(
-    "[<>&`\u007f-\u009f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\ud800-\udfff\U000e0000-\U000e01ef]"
+INVISIBLE = (
+    "\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff"
+    "\uffa0\ufff0-\ufffb\U00013430-\U0001343f\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
 )
+"""Characters that show nothing, as ranges of a regular expression: those that format, and Default_Ignorable_Code_Point."""
+_HARMFUL = re.compile(f"[<>&`\u007f-\u009f\u2028\u2029\ud800-\udfff{INVISIBLE}]")
 
 
 def quoted(value: Any, limit: int = MAX_QUOTED) -> str:
@@ -56,6 +60,11 @@ class Layer(str, Enum):
 
     def __str__(self) -> str:
         return self.value
+
+
+def text_beside(module: str, name: str) -> str:
+    """Return the text of a file beside a module; of a module that is linked to, beside what the link leads to."""
+    return Path(module).resolve().with_name(name).read_text(encoding="utf-8")
 
 
 def front(layer: Layer) -> str:

@@ -15,10 +15,10 @@ from typing import Annotated, Any, Literal
 import annotated_types
 from pydantic.fields import FieldInfo
 
-from skill_kernel.skills.skill import Limited, Skill, content_marker
+from skill_kernel.skills.arguments import Limits
+from skill_kernel.skills.skill import Limited, Skill, content_marker, plain_value
 
 ParameterKind = Literal["int", "float", "bool", "choice", "text", "other"]
-Limits = Mapping[str, tuple[float, float]]
 NO_LIMITS: Limits = {}
 
 
@@ -90,7 +90,7 @@ def _declared(parameter: Signed, skill: Skill, limits: Limits) -> Declared:
         type_text="str" if content else _type_text(plain),
         kind="text" if content else _kind(plain),
         required=not has_default and parameter.name != skill.content,
-        default=_written(parameter.default) if has_default else None,
+        default=plain_value(parameter.default) if has_default else None,
         choices=() if content else _choices(plain),
         lower=None if content else low,
         upper=None if content else high,
@@ -129,14 +129,10 @@ def _choices(plain: Any) -> tuple[str, ...]:
     if plain is bool:
         return ("true", "false")
     if typing.get_origin(plain) is Literal:
-        return tuple(str(_written(value)) for value in typing.get_args(plain))
+        return tuple(str(plain_value(value)) for value in typing.get_args(plain))
     if isinstance(plain, type) and issubclass(plain, Enum):
         return tuple(str(member.value) for member in plain)
     return ()
-
-
-def _written(value: Any) -> Any:
-    return value.value if isinstance(value, Enum) else value
 
 
 def _type_text(plain: Any) -> str:
@@ -147,7 +143,7 @@ def _type_text(plain: Any) -> str:
     if typing.get_origin(plain) is Annotated:
         return _type_text(plain.__origin__)
     if typing.get_origin(plain) is Literal:
-        return f"Literal[{', '.join(repr(_written(a)) for a in typing.get_args(plain))}]"
+        return f"Literal[{', '.join(repr(plain_value(a)) for a in typing.get_args(plain))}]"
     if arguments := typing.get_args(plain):
         name = getattr(typing.get_origin(plain), "__name__", str(plain))
         return f"{name}[{', '.join(_type_text(a) for a in arguments)}]"

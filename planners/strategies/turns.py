@@ -18,8 +18,6 @@ from skill_kernel.codes import ModelCode
 from skill_kernel.events import CallEvent, CallKind, StreamEvent, StreamKind
 
 MAX_TURNS = Parameter("max_turns", 8, "answers to one instruction at most", minimum=1, maximum=100)
-DEFAULTS: Mapping[str, Any] = {"max_turns": 8, "history": 12, "deadline_s": 60.0, "max_output_tokens": 2048}
-"""Settings of a planner without a node. `history`: earlier messages a request carries."""
 
 
 @dataclass
@@ -44,7 +42,7 @@ class PlanEnded:
 
 @dataclass(frozen=True)
 class Known:
-    """What is known of the robot now: its observation, or without an observer the few facts that the node knows itself."""
+    """Knowledge of the robot now: its observation, or without an observer the few facts that the node knows itself."""
 
     observation: Mapping[str, Any] | None = None
     state: Mapping[str, Any] | None = None
@@ -61,7 +59,7 @@ class TurnPlanner(ABC):
     layer: Layer
     whole = True
 
-    def __init__(self, robot: RobotFacts, settings: Mapping[str, Any] = DEFAULTS) -> None:
+    def __init__(self, robot: RobotFacts, settings: Mapping[str, Any]) -> None:
         self.robot, self.settings = robot, settings
         self.instruction, self.sender = "", ""
         self.turn = 0

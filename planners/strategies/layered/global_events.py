@@ -83,7 +83,7 @@ class GlobalEvents:
         for watched in list(self._watched.values()):
             if watched.expression is None:
                 self._ask(watched, scene, now, fire)
-            elif watched.comes_true(_holds(watched.expression, view), now) and fire(watched.event):
+            elif watched.comes_true(holds(watched.expression, view.call)[0], now) and fire(watched.event):
                 watched.has_fired(now)
                 return
 
@@ -115,10 +115,3 @@ class GlobalEvents:
             self.problems[event.id] = f"event “{event.condition}”: no model can judge the sentence"
             return None
         return _Watched(event, expression, fired=event.fired)
-
-
-def _holds(expression: GuardedExpression, view: View) -> bool | None:
-    try:
-        return holds(expression, view.call)[0]
-    except (ArithmeticError, ValueError):
-        return None

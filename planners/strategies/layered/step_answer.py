@@ -13,6 +13,7 @@ from function_tokens.parsing.tokens import FunctionToken, TokenKind
 from function_tokens.routines import RoutineError, to_source, token_source
 from planners.models.model_call import AnswerError
 from planners.prompts.elements import WRAPPERS, Element, ElementParser
+from skill_kernel.config.sections import shown
 
 STEP = "step"
 COMPLETE = "subtask_complete"
@@ -120,8 +121,8 @@ class StepAnswer:
             step = self._step
             if step is None or self._leaves(step, token):
                 self._top(token)
-            elif not self._between(step, token):
-                self._in_step(step, token)
+            elif not _is_blank(token) or not step.implicit or self._open:
+                self._in_step(step, token)  # white space between two branches of an implicit step is left out
         self.faults += [repair.message for repair in self._parser.take_repairs()]
 
     def _as_meant(self, token: FunctionToken) -> FunctionToken:
@@ -134,10 +135,6 @@ class StepAnswer:
         return token._replace(name=self._meant.get(token.name, name))
 
     # -- outside a step -----------------------------------------------------------------------------------------------
-
-    def _between(self, step: _Step, token: FunctionToken) -> bool:
-        """Return whether the token is the white space between two branches of an implicit step."""
-        return _is_blank(token) and step.implicit and not self._open
 
     def _leaves(self, step: _Step, token: FunctionToken) -> bool:
         """Return whether the token stands behind the implicit step, which goes on only with further branches."""
@@ -267,7 +264,7 @@ class StepAnswer:
     def _tell_outside(self) -> None:
         text = " ".join("".join(self._outside).split())
         if text:
-            self.faults.append(f"text outside a <step> was not spoken: “{text[:80]}”; write it inside one")
+            self.faults.append(f"text outside a <step> was not spoken: “{shown(text)}”; write it inside one")
 
 
 def _is_blank(token: FunctionToken) -> bool:
@@ -305,7 +302,7 @@ class FirstActionReader:
 
     def _call(self, element: Element) -> str:
         if element.name not in self._allowed:
-            raise AnswerError(f"<{element.name[:40]}> may not be the first action; use one of {', '.join(self._allowed)}")
+            raise AnswerError(f"<{shown(element.name, 40)}> may not be the first action; use one of {', '.join(self._allowed)}")
         if element.inner or element.text:
             raise AnswerError(f"<{element.name}> must be empty: <{element.name} …/>")
         if why := self._check(element.name, element.attrs):

@@ -244,13 +244,14 @@ class Goals:
 
     def __init__(self, task: Task, book: StepBook) -> None:
         self._task, self._book = task, book
-        self.plan: Plan | None = None
+        self.plan = Plan(revision=-1)
+        """The newest plan; without subtasks while there is none."""
         self.done: set[str] = set()
 
     def take(self, plan: Plan) -> bool:
         """Take a plan that was published; return whether it is newer than the one that is known."""
         old = self.plan
-        if old is not None and old.made_by != FALLBACK and plan.revision <= old.revision:
+        if old.made_by != FALLBACK and plan.revision <= old.revision:
             return False
         self.plan = plan
         self.done |= {s.id for s in plan.subtasks if s.status is SubtaskStatus.DONE}
@@ -264,18 +265,17 @@ class Goals:
 
     def cut_short(self) -> None:
         """Expect nothing more of the plan."""
-        if self.plan is not None:
-            self.plan = replace(self.plan, complete=True)
+        self.plan = replace(self.plan, complete=True)
 
     def current(self) -> Subtask | None:
         """Return the first subtask that is neither done nor said to be done by what is queued."""
-        if self.plan is None or WHOLE in self.done or self._book.marked(WHOLE):
+        if WHOLE in self.done or self._book.marked(WHOLE):
             return None
         return next((s for s in self.plan.subtasks if self._left(s.id)), None)
 
     def following(self, subtask_id: str) -> str:
         """Return the id of the next one that is not done, "" when none is known."""
-        ids = [s.id for s in self.plan.subtasks] if self.plan is not None else []
+        ids = [s.id for s in self.plan.subtasks]
         behind = ids[ids.index(subtask_id) + 1 :] if subtask_id in ids else []
         return next((i for i in behind if self._left(i)), "")
 
@@ -285,16 +285,14 @@ class Goals:
     @property
     def over(self) -> bool:
         """Return whether nothing is left to do."""
-        plan = self.plan
-        return WHOLE in self.done or (plan is not None and plan.complete and self.current() is None)
+        return WHOLE in self.done or (self.plan.complete and self.current() is None)
 
     def mark_done(self, subtask_id: str) -> Subtask | None:
         """Take note that a subtask has been done; return it the first time."""
         if not subtask_id or subtask_id in self.done:
             return None
         self.done.add(subtask_id)
-        known = self.plan.subtasks if self.plan is not None else ()
-        return next((s for s in known if s.id == subtask_id), Subtask(subtask_id, self._task.instruction))
+        return next((s for s in self.plan.subtasks if s.id == subtask_id), Subtask(subtask_id, self._task.instruction))
 
 
 SAME_FAILURES = 2

@@ -240,7 +240,7 @@ class StepPlanner:
             self._end("the task has been done already")
         else:
             writing, current = self._writing, self._goals.current()
-            changed = old is not None and plan.signature != old.signature
+            changed = plan.signature != old.signature
             if changed and writing is not None and current is not None and current.id != writing.subtask:
                 self._drop("System 2 has changed the plan")
 
@@ -271,7 +271,7 @@ class StepPlanner:
         if self._failures.too_many or (self._failures.repeated and not self._plans):
             self._fail(int(TaskCode.CALL_FAILED), self._book.fault)
         elif self._failures.repeated:
-            self._failed_under = self._goals.plan.revision if self._goals.plan is not None else 0
+            self._failed_under = self._goals.plan.revision
             self._review_fault = self._book.fault
             self._review.begin(self._io.settings["review_wait_s"])
 
@@ -338,7 +338,7 @@ class StepPlanner:
     def _no_plan(self) -> None:
         """System 2 is too late, or there is none, or it fell silent in the middle of its plan."""
         goals, wait_s = self._goals, self._io.settings["plan_wait_s"]
-        if goals.plan is None or not goals.plan.subtasks:
+        if not goals.plan.subtasks:
             goals.fall_back()
             if self._plans:
                 self._degraded(Layer.S2, "the instruction itself is the one subtask", f"no plan within {wait_s:g} s")
@@ -394,7 +394,7 @@ class StepPlanner:
     def _consider(self) -> None:
         """Ask, help itself, or end, if it is time to."""
         goals = self._goals
-        if self.state is not State.RUNNING or self._writing is not None or goals.plan is None:
+        if self.state is not State.RUNNING or self._writing is not None:
             return
         subtask = goals.current()
         if subtask is None:
@@ -404,15 +404,15 @@ class StepPlanner:
         elif self._failed_under is None and self._book.has_room() and not self._does_without_model(subtask):
             if not self._asked:
                 self._drop_first_action()
-            self._ask_if_due(goals.plan, subtask)
+            self._ask_if_due(subtask)
 
-    def _ask_if_due(self, plan: Plan, subtask: Subtask) -> None:
+    def _ask_if_due(self, subtask: Subtask) -> None:
         """Ask; when cost-aware, not while enough steps wait or nothing has changed."""
         settings = self._io.settings
         if settings["cost_aware"] and self._rung is Rung.MODEL:
             if len(self._book.queued) > settings["refill_at"]:
                 return
-            if self._nothing is not None and self._nothing == self._digest(plan, subtask) and not self._news(subtask):
+            if self._nothing is not None and self._nothing == self._digest(subtask) and not self._news(subtask):
                 if not self._skip_told:
                     self._skip_told = True
                     why = "queue, results and observation are as they were when nothing was to be added"
@@ -429,7 +429,7 @@ class StepPlanner:
         elif why := self._failures.exhausted():
             self._fail(int(TaskCode.TURN_LIMIT), f"{subtask.description}: {why}")
         else:
-            self._ask(plan, subtask)
+            self._ask(subtask)
 
     def _ask_not_before(self, seconds: float) -> None:
         """Ask nothing for so long."""
@@ -440,9 +440,9 @@ class StepPlanner:
         """Take note that there is something new to ask about, whatever was said before."""
         self._nothing, self._not_before_s = None, 0.0
 
-    def _digest(self, plan: Plan, subtask: Subtask) -> object:
+    def _digest(self, subtask: Subtask) -> object:
         queue = tuple(self._book.shown_queue())
-        return (subtask.id, plan.signature, self._book.ended, queue, tuple(e.id for e in self._fired))
+        return (subtask.id, self._goals.plan.signature, self._book.ended, queue, tuple(e.id for e in self._fired))
 
     def _news(self, subtask: Subtask) -> bool:
         """Return whether something has come in sight that the task speaks of. While the robot turns, much comes and goes."""
@@ -452,14 +452,14 @@ class StepPlanner:
         new = self._scene().in_sight - self._seen_then
         return any(label.casefold() in words or not words.isascii() for label in new)
 
-    def _ask(self, plan: Plan, subtask: Subtask) -> None:
+    def _ask(self, subtask: Subtask) -> None:
         robot, settings, book = self._robot, self._io.settings, self._book
         self._asked, self._skip_told, self._knows_failures = True, False, True
         self._asked_s, self._seen_then = self._io.clock.now(), self._scene().in_sight
         text = step_message(
             self._task.instruction,
             self._task.sender,
-            plan=plan.subtasks,
+            plan=self._goals.plan.subtasks,
             subtask=subtask,
             observation=robot.observed(),
             room=settings["queue_steps"] - len(book.queued),
@@ -485,7 +485,7 @@ class StepPlanner:
             subtask.id,
             frozenset(e.id for e in self._fired),
             self._goals.following,
-            partial(self._answered, self._digest(plan, subtask)),
+            partial(self._answered, self._digest(subtask)),
         )
 
     def _answered(self, before: object, code: int, why: str) -> None:

@@ -10,14 +10,6 @@ from planners.strategies.stream.stream_planner import Stream
 from planners.strategy import Feed, ModelRole, Parameter, PlannerIO, Planning, RobotView, Strategy, Task
 
 
-def _seconds(name: str, default: float, description: str, maximum: float, minimum: float = 0.0) -> Parameter:
-    return Parameter(name, default, f"layered: {description} [s]", minimum=minimum, maximum=maximum)
-
-
-def _most(name: str, default: int, description: str, maximum: int) -> Parameter:
-    return Parameter(name, default, f"layered: {description} at most", minimum=1, maximum=maximum)
-
-
 class Layered(Strategy):
     """Plan in layers. Without a language model instructions are carried out as `stream` does it."""
 
@@ -34,14 +26,14 @@ class Layered(Strategy):
         Parameter("queue_steps", 3, "layered: steps that may wait", minimum=1, maximum=20),
         Parameter("refill_at", 1, "layered, cost_aware: ask for more steps when so few wait", minimum=0, maximum=20),
         Parameter("cost_aware", True, "layered: ask only when something has changed; else whenever there is room", live=True),
-        _seconds("step_deadline_s", 20.0, "time for an answer that writes steps", 600.0, 0.1),
-        _seconds("plan_wait_s", 4.0, "wait for a plan before the instruction itself becomes the plan", 60.0),
-        _seconds("first_deadline_s", 3.0, "a first action later than this is thrown away, 0: none is asked for", 60.0),
-        _seconds("review_wait_s", 8.0, "wait for another plan after equal failures", 600.0),
-        _most("max_subtask_failures", 5, "failures in one subtask", 100),
-        _most("max_failures", 12, "failures in one process", 1000),
-        _most("max_subtask_answers", 25, "answers in one subtask", 1000),
-        _most("max_answers", 150, "answers in one process", 10_000),
+        Parameter("step_deadline_s", 20.0, "layered: time for an answer that writes steps [s]", 0.1, 600.0),
+        Parameter("plan_wait_s", 4.0, "layered: wait for a plan before the instruction itself becomes the plan [s]", 0.0, 60.0),
+        Parameter("first_deadline_s", 3.0, "layered: a first action later than this is thrown away, 0: none [s]", 0.0, 60.0),
+        Parameter("review_wait_s", 8.0, "layered: wait for another plan after equal failures [s]", 0.0, 600.0),
+        Parameter("max_subtask_failures", 5, "layered: failures in one subtask at most", 1, 100),
+        Parameter("max_failures", 12, "layered: failures in one process at most", 1, 1000),
+        Parameter("max_subtask_answers", 25, "layered: answers in one subtask at most", 1, 1000),
+        Parameter("max_answers", 150, "layered: answers in one process at most", 1, 10_000),
     )
 
     def __init__(self) -> None:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from planners.models.model_call import AnswerError
 from planners.plan import GlobalEvent, Subtask, SubtaskStatus, plain
 from planners.prompts.elements import Element, ElementParser
+from skill_kernel.config.sections import shown
 
 
 def with_status(subtasks: Sequence[Subtask]) -> tuple[Subtask, ...]:
@@ -27,12 +28,6 @@ def with_status(subtasks: Sequence[Subtask]) -> tuple[Subtask, ...]:
 def with_done(subtasks: Sequence[Subtask], subtask_id: str) -> tuple[Subtask, ...]:
     """One of them is done."""
     return with_status([replace(s, status=SubtaskStatus.DONE) if s.id == subtask_id else s for s in subtasks])
-
-
-def hopeless(subtasks: Sequence[Subtask]) -> tuple[Subtask, ...]:
-    """Fail the active subtask and leave the others."""
-    active = SubtaskStatus.ACTIVE
-    return tuple(replace(s, status=SubtaskStatus.FAILED) if s.status is active else s for s in subtasks)
 
 
 def ending_with(subtasks: Sequence[Subtask], instruction: str, new_id: Callable[[], str]) -> tuple[Subtask, ...]:
@@ -115,7 +110,7 @@ MAX_EVENTS, MAX_TEXT, MAX_WATCHED = 8, 400, 6
 
 @dataclass(frozen=True)
 class TaskAnswer:
-    """What the model wants; new subtasks and events have no id. Without any the plan stays as it is."""
+    """Wishes of the model; new subtasks and events have no id. Without any the plan stays as it is."""
 
     subtasks: tuple[Subtask, ...] = ()
     events: tuple[GlobalEvent, ...] = ()
@@ -205,7 +200,7 @@ class TaskReader:
         given = attrs.get("id", "").strip()
         text = self._text(element.text or attrs.get("description", "") or attrs.get("desc", ""))
         if not text and given not in self._known:
-            told = f"with the id '{given[:40]}', which the plan does not have, " if given else ""
+            told = f"with the id '{shown(given, 40)}', which the plan does not have, " if given else ""
             raise AnswerError(f"a <subtask> {told}has no text; write between its tags what is to be achieved")
         watch = dict.fromkeys(w for w in re.split(r"[\s,;]+", attrs.get("watch", "")) if w in self._fields)
         criteria = self._text(attrs.get("criteria", "") or attrs.get("criterion", ""))

@@ -12,39 +12,27 @@ from typing import Any
 
 from planners.models.base import Message, ModelRequest
 from planners.models.model_call import CallEnd, Model, ModelCall
-from planners.plan import FALLBACK, Plan, Subtask
+from planners.plan import FALLBACK, Plan, Subtask, SubtaskStatus
 from planners.prompts.blocks import Layer
 from planners.prompts.prompt import CallReport
 from planners.strategies.layered.prompts import plan_message
-from planners.strategies.layered.task_answer import (
-    TaskAnswer,
-    TaskReader,
-    ending_with,
-    hopeless,
-    revised,
-    revised_events,
-    with_done,
-)
+from planners.strategies.layered.task_answer import TaskAnswer, TaskReader, ending_with, revised, revised_events, with_done
 from planners.strategies.layered.task_reviews import Progress, Reasons, differences, labels, watched
-from planners.strategy import Report, Task
+from planners.strategy import Parameter, Report, Task
 from skill_kernel.clock import Clock, Timer
 from skill_kernel.events import ModelEvent, ModelKind
 
-
-@dataclass
-class TaskSettings:
-    """Hold the parameters of System 2, times in seconds. `deadline_s`: for an answer, its repair included. Not `cost_aware`, it
-    looks again every `review_s`, whether something happened or not. `revisions`: changes of one process's plan at most;
-    `subtasks` of a plan; `repeats` and `failures` as in Progress."""
-
-    deadline_s: float = 12.0
-    max_output_tokens: int = 1000
-    review_s: float = 2.0
-    revisions: int = 30
-    cost_aware: bool = True
-    subtasks: int = 12
-    repeats: int = 3
-    failures: int = 8
+PARAMETERS = (
+    Parameter("cost_aware", True, "look again only when something has happened; else every review_s", live=True),
+    Parameter("deadline_s", 12.0, "an answer may take so long, its repair included [s]", 0.1, 600.0),
+    Parameter("max_output_tokens", 1000, "length of one answer at most [tokens]", 16, 100_000),
+    Parameter("review_s", 2.0, "it looks again so often when it is not cost_aware [s]", 0.2, 3600.0),
+    Parameter("max_revisions", 30, "changes of one process's plan at most", 0, 1000),
+    Parameter("max_subtasks", 12, "subtasks of one plan at most", 1, 50),
+    Parameter("max_repeats", 3, "failures of one and the same plan before the task is given up", 1, 100),
+    Parameter("max_failures", 8, "failures without any progress before the task is given up", 1, 1000),
+)
+"""The settings of System 2."""
 
 
 @dataclass
@@ -90,7 +78,7 @@ class TaskPlanner:
         publish: Callable[[Plan], None],
         report: Callable[[Report], None],
         clock: Clock,
-        settings: TaskSettings,
+        settings: Mapping[str, Any],
         adopted: int = 0,
     ) -> None:
         self._task = task
@@ -100,7 +88,7 @@ class TaskPlanner:
         self._adopted, self._ids = bool(adopted), adopted
         self.plan = Plan(revision=adopted, complete=False)
         """The newest plan; without subtasks while there is none."""
-        self._progress = Progress(settings.repeats, settings.failures)
+        self._progress = Progress(settings["max_repeats"], settings["max_failures"])
         self._calls: deque[CallReport] = deque(task.done, maxlen=SHOWN_CALLS)
         self._running: dict[str, CallReport] = {}
         self._facts: Mapping[str, Any] | None = None
@@ -126,7 +114,7 @@ class TaskPlanner:
     def observed(self, facts: Mapping[str, Any] | None) -> None:
         """Return the observation as it is now, None without one. Called a few times a second."""
         self._facts = facts
-        if self._timer is None and not self._settings.cost_aware:
+        if self._timer is None and not self._settings["cost_aware"]:
             self._wake()
         if facts is None or self._asked is None or self.plan.over:
             return
@@ -136,7 +124,7 @@ class TaskPlanner:
         told = differences(watched(self._asked.facts, self.plan.open), watched(facts, self.plan.open), self._shown)
         if self._reasons.see(told, self._clock.now() + SETTLE_S):
             if not self._reasons:
-                self._skipped("what it watches is again as it was")
+                self._tell(ModelKind.SKIPPED, reason="what it watches is again as it was")
             self._wake()
 
     def subtask_done(self, subtask_id: str) -> None:
@@ -215,10 +203,10 @@ class TaskPlanner:
             self._timer = None
         if self._over or self._paused or self._call is not None or self.plan.over:
             return
-        if self._reasons or not self._settings.cost_aware:
-            due_s = min(self._reasons.due_s, self._clock.now() + self._settings.review_s)
+        if self._reasons or not self._settings["cost_aware"]:
+            due_s = min(self._reasons.due_s, self._clock.now() + self._settings["review_s"])
             wait_s = max(due_s, self._not_before_s) - self._clock.now()
-            if self._awaited and self.plan.complete and wait_s > self._settings.review_s:
+            if self._awaited and self.plan.complete and wait_s > self._settings["review_s"]:
                 # The other layer may not have heard yet of what it is told this because of.
                 self._timer = self._clock.call_later(URGENT_S, self._put_off_long)
             else:
@@ -232,9 +220,9 @@ class TaskPlanner:
     def _look(self) -> None:
         """Ask, unless it is forbidden, or `cost_aware` was set meanwhile and nothing has happened."""
         self._timer = None
-        if self._settings.cost_aware and not self._reasons:
+        if self._settings["cost_aware"] and not self._reasons:
             return
-        if self.plan.complete and self._revised >= self._settings.revisions:
+        if self.plan.complete and self._revised >= self._settings["max_revisions"]:
             self._skip(f"the plan was changed {self._revised} times already, and stays now as it is")
             self._reasons.take()
             self._keep()
@@ -260,15 +248,10 @@ class TaskPlanner:
         """Tell why nothing is asked, once in a row."""
         if why != self._put_off:
             self._put_off = why
-            self._skipped(why)
+            self._tell(ModelKind.SKIPPED, reason=why)
 
-    def _skipped(self, why: str) -> None:
-        kind = ModelKind.SKIPPED
-        self._report(ModelEvent(kind=kind, process_id=self._task.process_id, layer=Layer.S2.value, reason=why))
-
-    def _degraded(self, how: str, why: str) -> None:
-        kind, layer = ModelKind.DEGRADED, Layer.S2.value
-        self._report(ModelEvent(kind=kind, process_id=self._task.process_id, layer=layer, fallback=how, error_msg=why))
+    def _tell(self, kind: ModelKind, **told: Any) -> None:
+        self._report(ModelEvent(kind=kind, process_id=self._task.process_id, layer=Layer.S2.value, **told))
 
     def _ask(self) -> None:
         why = self._reasons.take() or ("it is time to look again",)
@@ -287,8 +270,8 @@ class TaskPlanner:
         request = ModelRequest(
             self._system(),
             (Message("user", text),),
-            max_output_tokens=self._settings.max_output_tokens,
-            deadline_s=self._settings.deadline_s,
+            max_output_tokens=self._settings["max_output_tokens"],
+            deadline_s=self._settings["deadline_s"],
             instruction=self._task.instruction,
         )
         self._call = ModelCall(
@@ -317,7 +300,7 @@ class TaskPlanner:
         asked.tries += 1
         streams = asked.first and asked.tries == 1 and not self._adopted and not self.plan.subtasks
         return TaskReader(
-            most=self._settings.subtasks,
+            most=self._settings["max_subtasks"],
             known={s.id for s in self.plan.subtasks},
             fields=self._fields,
             first=asked.first,
@@ -348,7 +331,7 @@ class TaskPlanner:
         if asked.first and not self._adopted:
             self._fall_back(why)
         else:
-            self._degraded("the plan stays as it was", why)
+            self._tell(ModelKind.DEGRADED, fallback="the plan stays as it was", error_msg=why)
             self._keep()
         self._not_before_s = self._clock.now() + min(RETRY_MAX_S, RETRY_S * 2.0 ** min(self._faults, 10))
         self._faults += 1
@@ -360,7 +343,7 @@ class TaskPlanner:
             return
         subtasks = ending_with(self.plan.subtasks, self._task.instruction, lambda: self._new_id("t"))
         self._publish(replace(self.plan, complete=True, subtasks=subtasks, reason=why, made_by=FALLBACK))
-        self._degraded("the instruction itself is the plan", why)
+        self._tell(ModelKind.DEGRADED, fallback="the instruction itself is the plan", error_msg=why)
 
     def _take(self, asked: Asked, answer: TaskAnswer) -> None:
         if answer.achieved or answer.give_up:
@@ -393,7 +376,8 @@ class TaskPlanner:
 
     def _finish(self, plan: Plan) -> None:
         """Publish the last plan and ask nothing more."""
-        subtasks = hopeless(plan.subtasks) if plan.given_up else plan.subtasks
+        ends = {SubtaskStatus.ACTIVE: SubtaskStatus.FAILED} if plan.given_up else {}
+        subtasks = tuple(replace(s, status=ends.get(s.status, s.status)) for s in plan.subtasks)
         self.end()
         self._publish(replace(plan, complete=True, subtasks=subtasks, made_by=plan.made_by or self._made_by))
 

@@ -8,11 +8,11 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from planners.plan import Subtask, plain
+from skill_kernel.config.sections import SHOWN, shown
 
 POSE_STEP_M = 1.0
 NUMBER_STEPS = (0.25, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0)
 """A number has changed when it has passed one of these; so it is with distances, speeds and percents alike."""
-SHOWN = 80
 MENTIONED = "in sight"
 """Stands for the things that are in sight and that a subtask speaks of."""
 
@@ -85,16 +85,15 @@ def _number(value: Any) -> float:
 
 
 def _shown(value: str | bool) -> str:
-    text = f"'{value}'" if isinstance(value, str) else str(value).lower()
-    return text if len(text) <= SHOWN else f"{text[: SHOWN - 1]}…"
+    return f"'{shown(value)}'" if isinstance(value, str) else str(value).lower()
 
 
 NEWEST = 12
-"""So many reasons are named."""
+"""Reasons kept; the oldest go first."""
 
 
 class Reasons:
-    """Collects them until they are taken; `due_s` is by when the first is to be answered for."""
+    """Collect reasons to plan again until they are taken; `due_s` is when the first is to be answered at the latest."""
 
     def __init__(self) -> None:
         self._why: dict[str, bool] = {}
@@ -110,7 +109,7 @@ class Reasons:
             del self._why[next(iter(self._why))]
 
     def see(self, changes: Iterable[str], due_s: float) -> bool:
-        """So much has changed in what is observed, and nothing else; whether that is news."""
+        """Return whether a change of the observation, and of nothing else, is news."""
         happened = [why for why, seen in self._why.items() if not seen]
         now = {**dict.fromkeys(changes, True), **dict.fromkeys(happened, False)}
         if now == self._why:
@@ -120,13 +119,13 @@ class Reasons:
         return True
 
     def take(self) -> tuple[str, ...]:
-        """All of them; none is left."""
+        """Return all reasons and keep none."""
         why = tuple(self._why)
         self._why, self.due_s = {}, float("inf")
         return why
 
     def give_back(self, why: Iterable[str], due_s: float) -> None:
-        """They were taken in vain."""
+        """Put reasons back that were taken in vain."""
         self._why = {**dict.fromkeys(why, False), **self._why}
         self.due_s = min(self.due_s, due_s)
 

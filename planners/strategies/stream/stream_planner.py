@@ -16,7 +16,7 @@ from function_tokens.scheduling.calls import TEXT
 from planners.models.base import Message, ModelRequest
 from planners.prompts.blocks import Layer
 from planners.prompts.prompt import CallReport, RobotFacts, build_system_prompt, build_turn_prompt
-from planners.strategies.turns import DEFAULTS, MAX_TURNS, NOTHING, Known, PlanEnded, TurnPlanner, TurnPlanning, TurnResult
+from planners.strategies.turns import MAX_TURNS, NOTHING, Known, PlanEnded, TurnPlanner, TurnPlanning, TurnResult
 from planners.strategy import ModelRole, Parameter, PlannerIO, Planning, RobotView, Strategy, Task
 from skill_kernel.codes import TaskCode
 
@@ -26,7 +26,7 @@ WORDS = frozenset({TEXT, *BUILTINS})
 
 
 class Conversation:
-    """What was said in all plans of a robot, so that "do it twice instead" means something to the next one, also while
+    """History of all plans of a robot, so that "do it twice instead" means something to the next one, also while
     the first is still carried out. Each plan keeps its own messages together."""
 
     def __init__(self, keep: int) -> None:
@@ -55,7 +55,7 @@ class StreamPlanner(TurnPlanner):
         self,
         robot: RobotFacts,
         routines: Callable[[], Iterable[Routine]],
-        settings: Mapping[str, Any] = DEFAULTS,
+        settings: Mapping[str, Any],
         conversation: Conversation | None = None,
     ) -> None:
         super().__init__(robot, settings)
