@@ -3,8 +3,8 @@
 burdened besides, without and with an answer of the model in flight; beside a plain service round trip at the same time.
 
 Measured in this process, which runs at a real-time priority where that is allowed, as the gate does, so that its own delay
-is no part: from handing over the request to the arrival of the first `cmd_vel` of zero after which no other comes. Before each
-halt the base turns on the spot under commands at 50 Hz. The round trip is that of an empty service (std_srvs/Trigger)
+is no part: from handing over the request to the arrival of the first `cmd_vel_gated` of zero after which no other comes. Before
+each halt the base turns on the spot under commands at 50 Hz. The round trip is that of an empty service (std_srvs/Trigger)
 of a process of its own, at ordinary priority, asked just before each halt.
 """
 
@@ -52,7 +52,7 @@ class Probe(ros_probe.Probe):
         self._wish = self.create_publisher(Twist, "cmd_vel_in", SET_POINTS)
         self.instruct = self.create_publisher(String, "instruction", INSTRUCTION)
         self.call = ros_probe.timed_calls(self, "halt", "clear_halt", ros_probe.ECHO_SERVICE)
-        self.create_subscription(Twist, "cmd_vel", self._on_velocity, SET_POINTS)
+        self.create_subscription(Twist, "cmd_vel_gated", self._on_velocity, SET_POINTS)
         self.create_subscription(Bool, "halted", self._on_halted, LATCHED)
         self.create_subscription(LlmChunk, "llm_chunks", self._on_chunk, STREAM)
         self.steady_timer(0.02, self._command)
@@ -177,7 +177,9 @@ def main() -> int:
         with ExitStack() as stack:
             model = f"openai:any@{_model(stack)}"
             config = _config(stack, ordinary=options.ordinary)
-            probe = stack.enter_context(ros_probe.brought_up(ROBOT, Probe, model=model, config_dir=str(config)))
+            probe = stack.enter_context(
+                ros_probe.brought_up(ROBOT, Probe, model=model, strategy="stream", config_dir=str(config))
+            )
             probe.wait(lambda: probe.halted is False, "the gate", 60.0)
             ros_probe.until(probe.instruct.get_subscription_count, "the process scheduler")
             probe.call(ros_probe.ECHO_SERVICE)

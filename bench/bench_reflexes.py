@@ -4,7 +4,7 @@ arrives at the gate, beside a topic round trip of a scan in the same run; and wh
 
 The clock starts when this process hands the scan over and ends when the zero velocity of `cmd_vel_reflex` arrives here, on
 the topic the gate listens to; in between lie the observer, the reflexes and three ways through DDS. The round trip is a scan
-to another process and a velocity back. This process plays the base: it follows `cmd_vel` and publishes odometry and scans.
+to another process and a velocity back. This process plays the base: it follows `cmd_vel_gated`; odometry and scans are its own.
 
 The cost: the robot walks under one call of a process, a reflex fires and walks back a little. Counted is the time in which the
 legs belonged to nobody's motion: from the scan to the start of the reflex's call, and from its end to the moment at which the
@@ -75,7 +75,7 @@ class Probe(ros_probe.Probe):
         self._posture.publish(String(data="stand"))
         self._beat = self.create_publisher(ProcessHeartbeat, "process_heartbeat", HEARTBEATS)
         self.calls = GoalClient(self, ExecuteSkill, "execute_skill")
-        self.create_subscription(Twist, "cmd_vel", self._on_velocity, SET_POINTS)
+        self.create_subscription(Twist, "cmd_vel_gated", self._on_velocity, SET_POINTS)
         self.create_subscription(Twist, "cmd_vel_reflex", lambda _: self._heard(self.stops), SET_POINTS)
         self.create_subscription(Twist, PONG, lambda _: self._heard(self.pongs), SENSORS)
         read_events(self, self._on_event)

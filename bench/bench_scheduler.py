@@ -18,8 +18,8 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from bench.assumed_conditions import AssumedConditions
 from bench.common import Table, Target, arguments, report, spread_of
+from bench.dry_run import AssumedConditions
 from bench.loop import Loop
 from function_tokens.mapper import Mapper
 from function_tokens.parsing.parser import StreamingParser

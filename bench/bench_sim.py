@@ -45,7 +45,7 @@ class Probe(RuntimeNode):
         self.counts = {"odom": 0, "scan": 0, "camera": 0}
         self.simulated = 0.0
         self._began = time.monotonic()
-        self._velocity = self.create_publisher(Twist, "cmd_vel", SET_POINTS)
+        self._velocity = self.create_publisher(Twist, "cmd_vel_gated", SET_POINTS)
         self.create_subscription(Odometry, "odom", self._odom, SENSORS)
         self.create_subscription(LaserScan, "scan", lambda _: self._count("scan"), SENSORS)
         self.create_subscription(Image, "camera/image_raw", lambda _: self._count("camera"), IMAGES)

@@ -23,9 +23,9 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from bench.assumed_conditions import AssumedConditions
 from bench.bench_coco_tasks import TASKS
 from bench.common import Table, arguments, report
+from bench.dry_run import AssumedConditions
 from bench.loop import Loop
 from bench.native_calls import ToolCall, ToolSpec, with_tools
 from bench.performing import Robot, perform

@@ -3,12 +3,16 @@
 
 from __future__ import annotations
 
+import hashlib
+import importlib.util
 import itertools
-from collections.abc import Callable, Iterable
+import re
+import sys
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Literal
 
-from bench.assumed_conditions import AssumedConditions
 from bench.virtual_clock import VirtualClock
 from function_tokens.mapper import Mapper
 from function_tokens.parsing.parser import StreamingParser
@@ -16,12 +20,15 @@ from function_tokens.parsing.tokens import FunctionToken, ParseError
 from function_tokens.routines import RoutineStore
 from function_tokens.run_model import CallRun
 from function_tokens.scheduling.calls import Call, Role
-from function_tokens.scheduling.conditions import ConditionSource
+from function_tokens.scheduling.conditions import Answer, ConditionSource, Verdict
 from function_tokens.scheduling.scheduler import Scheduler, SchedulerSettings
 from skill_kernel.calls import CallResult
 from skill_kernel.clock import OneShotTimer
 from skill_kernel.codes import CallCode, Outcome
+from skill_kernel.config.sections import shown
+from skill_kernel.config.yaml_text import is_file
 from skill_kernel.events import CallEvent, Notice, RunEvent, StreamEvent, StreamKind
+from skill_kernel.skills.registry import RegistryError, SkillRegistry
 from skill_kernel.skills.skill import SkillDefinitionError
 
 TEXT_NOMINAL_S = 1.0
@@ -217,3 +224,61 @@ def _feed(scheduler: Scheduler, tokens: Iterable[FunctionToken]) -> None:
 
 def _ignore(_: object) -> None:
     return None
+
+
+class AssumedConditions:
+    """Implement `ConditionSource` for a run without a robot: what was given, else one assumption for all.
+
+    `check` finds faults of a condition as it stands. Each assumption made is kept in `assumed`, once.
+    """
+
+    def __init__(
+        self, given: Mapping[str, bool], default: bool | None = True, check: Callable[[str], str] = lambda condition: ""
+    ) -> None:
+        self._given = {plain(condition): holds for condition, holds in given.items()}
+        self._default = default
+        self._check = check
+        self.assumed: dict[str, bool | None] = {}
+        self.unused = dict.fromkeys(self._given)
+        """Conditions that were given and not asked (so far)."""
+
+    def fault(self, condition: str) -> str:
+        return self._check(condition)
+
+    def ask(self, condition: str, answer: Answer, process_id: str) -> None:
+        known = plain(condition)
+        self.unused.pop(known, None)
+        if known in self._given:
+            answer(Verdict(self._given[known], "as given"))
+            return
+        self.assumed[condition] = self._default
+        answer(Verdict(self._default, "nobody said whether it does" if self._default is None else "assumed"))
+
+
+def plain(condition: str) -> str:
+    """Return a condition in its one spelling: single spaces and single quotes."""
+    return " ".join(condition.replace('"', "'").split())
+
+
+def skills_of(path: str | Path, *, text_skill: str = "") -> SkillRegistry:
+    """Return the functions declared with `robot_skill` in a Python file; raises RegistryError as `from_modules` does."""
+    file = Path(path)
+    if not is_file(file):
+        raise RegistryError(f"skill file {shown(path, 300)} does not exist")
+    digest = hashlib.sha256(str(file.resolve()).encode()).hexdigest()[:8]
+    name = f"_skills_{digest}_{re.sub(r'[^0-9A-Za-z_]', '_', file.stem)}"
+    spec = importlib.util.spec_from_file_location(name, file)
+    if spec is None:
+        raise RegistryError(f"skill file {path} is not a Python file; its name must end in .py")
+    module, before = importlib.util.module_from_spec(spec), sys.modules.get(name)
+    sys.modules[name] = module
+    try:
+        # Not by its loader: compiled forms of a file tell two edits within one second apart by its size alone.
+        exec(compile(file.read_bytes(), file, "exec"), vars(module))
+    except (Exception, SystemExit) as error:
+        del sys.modules[name]
+        sys.modules |= {name: before} if before is not None else {}
+        known = isinstance(error, SkillDefinitionError)
+        why = f": {error}" if known else f" cannot be loaded ({type(error).__name__}: {error})"
+        raise RegistryError(f"skill file {path}{why}") from error
+    return SkillRegistry.from_modules([name], text_skill=text_skill)

@@ -5,9 +5,10 @@ from __future__ import annotations
 
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 from bench.dry_run import dry_run
 from bench.scoring import Task
@@ -20,6 +21,9 @@ from planners.strategies.stream.stream_planner import StreamPlanner
 from planners.strategies.turns import PlanEnded, TurnResult
 from skill_kernel.robot import RobotConfig
 from skill_kernel.skills.registry import SkillRegistry
+
+SETTINGS: Mapping[str, Any] = {"max_turns": 8, "history": 12, "deadline_s": 60.0, "max_output_tokens": 2048}
+"""Settings of a planner without a node. `history`: earlier messages a request carries."""
 
 
 @dataclass(frozen=True)
@@ -67,7 +71,7 @@ def ask(task: Task, client: ModelClient | Callable[[RoutineStore], ModelClient],
         store = _routines(task, folder)
         model = client(store) if callable(client) else client
         about = RobotFacts(robot.config.name, robot.config.description, robot.registry, robot.options)
-        planner = StreamPlanner(about, store.list)
+        planner = StreamPlanner(about, store.list, SETTINGS)
         for turn in task.setup.turns:
             planner.begin(turn.user)
             planner.wrote(turn.stream)

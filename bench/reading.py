@@ -29,7 +29,7 @@ def read_blocks(prompt: str) -> dict[str, list[Any]]:
         elif items is not None and line.startswith("- "):
             try:
                 items.append(json.loads(line[2:]))
-            except json.JSONDecodeError:
+            except (ValueError, RecursionError):
                 items = None
         elif line:
             items = None

@@ -11,7 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import rclpy
 from action_msgs.msg import GoalStatusArray
@@ -21,8 +21,9 @@ from rclpy.qos import qos_profile_action_status_default
 from rclpy.signals import SignalHandlerOptions
 from std_srvs.srv import Trigger
 
+from bench.clearing import Clearing
 from bench.common import ROOT
-from ghostshell_ros.launcher import LaunchRun, describe
+from ghostshell_ros.launcher import LaunchRun, Output, describe
 from ghostshell_ros.runtime.node import RuntimeNode
 from ghostshell_ros.runtime.node_runtime import NodeHost
 from ghostshell_ros.wire.qos import LATCHED
@@ -89,7 +90,9 @@ class ServiceEcho(RuntimeNode):
 
 def timed_calls(probe: Probe, *names: str) -> Callable[[str], tuple[float, float]]:
     """Clients of empty services; gives what calls one and returns the times of handing it over and of its answer [s]."""
-    clients = {name: probe.create_client(Trigger, name) for name in names}
+    clients: dict[str, Any] = {
+        name: Clearing(probe) if name == "clear_halt" else probe.create_client(Trigger, name) for name in names
+    }
 
     def call(name: str) -> tuple[float, float]:
         answered: list[float] = []
@@ -137,7 +140,7 @@ def brought_up(robot: str, make: Callable[[], P], /, **arguments: str) -> Iterat
     lines: list[str] = []
     specs = describe(ROOT / "launch" / f"{robot}.launch.xml", {"robot_name": robot, "default_robot": "false", **arguments})
     echo = subprocess.Popen([sys.executable, sys.argv[0], ECHO], stdin=subprocess.PIPE)
-    launch = LaunchRun(specs, listener=lambda event: lines.append(str(getattr(event, "line", event))))
+    launch = LaunchRun(specs, listener=lambda event: lines.append(event.line) if isinstance(event, Output) else None)
     probe = make()
     try:
         with launch, NodeHost([probe]) as host:

@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
+from ghostshell_ros.runtime.data import keys_folder
+
 if TYPE_CHECKING:
     from ghostshell.action import RunTask
 
@@ -72,7 +74,7 @@ def demo(
     with ExitStack() as ends:
         # What the story is asked for is what happened in it.
         empty = ends.enter_context(tempfile.TemporaryDirectory(prefix="ghostshell-demo-"))
-        data = {"GHOSTSHELL_DATA": empty} if story else {}
+        data = {"GHOSTSHELL_DATA": empty, "GHOSTSHELL_KEYS": str(keys_folder())} if story else {}
         if spec == SIMULATED:
             arguments["fast_model"] = f"{SIMULATED}-fast"
             ends.enter_context(_simulated_model())

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from bench.assumed_conditions import AssumedConditions, plain
 from bench.commands.tokens import InputError, pieces, problem_line, until_reader_leaves, write_utf8
+from bench.dry_run import AssumedConditions, plain
 from ghostshell_ros.cli.output import fail
 
 if TYPE_CHECKING:
@@ -88,6 +88,7 @@ def dry_run(
 
 def _mapper(robot: str, skills: Path | None) -> tuple[Mapper, list[str], Callable[[str], str]]:
     """Return the mapper, remarks on it, and a function that names the fault of a condition."""
+    from bench.dry_run import skills_of
     from function_tokens.mapper import Mapper
     from skill_kernel.robot import RobotConfig, RobotConfigError
     from skill_kernel.skills.registry import RegistryError, SkillRegistry
@@ -99,7 +100,7 @@ def _mapper(robot: str, skills: Path | None) -> tuple[Mapper, list[str], Callabl
             registry = SkillRegistry.from_modules(config.skills, text_skill=config.text_skill)
             return Mapper.for_robot(config, registry), [], _checking(config)
         sys.path.append(str(skills.resolve().parent))  # a file may import its neighbours, which replace no other module
-        registry = SkillRegistry.from_file(skills)
+        registry = skills_of(skills)
         empty = f"{skills} declares no skill: @robot_skill(…) stands before functions at the top level of the file"
         return Mapper(registry), [] if len(registry) else [empty], lambda condition: ""
     except (RegistryError, RobotConfigError, SkillDefinitionError) as error:

@@ -21,9 +21,11 @@ from bench.demo.processes import ProcessView, paused_by
 from function_tokens.run_model import REFLEX, ProcessRun
 from ghostshell_ros.cli.run_view import RunListener, RunView
 from ghostshell_ros.runtime.goal_client import GoalClient
+from ghostshell_ros.runtime.signing import signed
 from ghostshell_ros.wire.qos import LATCHED, SENSORS
 from ghostshell_ros.wire.values import seconds, yaw_of
 from skill_kernel.codes import Outcome
+from skill_kernel.roles import Act, key_role
 from skill_kernel.skills.drivers import Pose2D
 
 TASK = (
@@ -85,6 +87,7 @@ class StoryClient(RunListener):
     def say(self, instruction: str) -> None:
         """Send a task; it goes on whatever becomes of the ones before."""
         goal = RunTask.Goal(instruction=instruction, sender="demonstration", door="action")
+        goal = signed(self, "run_task", goal, key_role(Act.INSTRUCT))
         self.call_soon(lambda: self._task.send(goal, on_end=lambda end, result: None))
 
     def halt(self) -> None:

@@ -19,12 +19,16 @@ from rcl_interfaces.srv import SetParameters
 from rclpy.signals import SignalHandlerOptions
 from std_srvs.srv import Trigger
 
+from bench.clearing import Clearing
 from bench.evaluation.faults import HungError
 from bench.evaluation.listener import Listener
 from ghostshell_ros import launcher
+from ghostshell_ros.runtime.data import keys_folder
 from ghostshell_ros.runtime.goal_client import GoalClient, GoalEnd
 from ghostshell_ros.runtime.node_runtime import NodeHost
+from ghostshell_ros.runtime.signing import signed
 from skill_kernel.processes.process import ProcessStatus
+from skill_kernel.roles import Act, key_role
 
 ROBOT = "kalos"
 DRIVERS = ("base_driver", "posture_driver", "speak_driver", "play_sound_driver")
@@ -47,7 +51,8 @@ class Robot:
         self.cost_aware = True
         self._task = GoalClient(heard, RunTask, "run_task")
         self._control = heard.create_client(ControlProcess, "control_process")
-        self._triggers = {name: heard.create_client(Trigger, name) for name in ("sim/reset", "sim/arrange", "clear_halt")}
+        self._triggers: dict[str, Any] = {name: heard.create_client(Trigger, name) for name in ("sim/reset", "sim/arrange")}
+        self._triggers["clear_halt"] = Clearing(heard)
         self._parameters: dict[str, Any] = {}
         self._ready = False
         heard.steady_timer(0.1, self._look)
@@ -116,6 +121,7 @@ class Robot:
                 self.heard.changed.notify_all()
 
         goal = RunTask.Goal(instruction=instruction, sender="bench", door="action", strategy=strategy)
+        goal = signed(self.heard, "run_task", goal, key_role(Act.INSTRUCT))
         self.heard.call_soon(lambda: self._task.send(goal, on_end=ended, on_feedback=told))
         self.wait(lambda: known or ends, ANSWER_S, f"no process was made of “{instruction}”")
         process_id = known[0] if known else ends[0][3]
@@ -179,7 +185,7 @@ def brought_up(arguments: Mapping[str, str], data: Path, log: Path) -> Iterator[
                 elif isinstance(event, launcher.Report):
                     print(f"[{event.name}] {event.level}: {event.text}", file=file, flush=True)
 
-        environment = {**os.environ, "GHOSTSHELL_DATA": str(data)}
+        environment = {**os.environ, "GHOSTSHELL_DATA": str(data), "GHOSTSHELL_KEYS": str(keys_folder())}
         specs = launcher.describe(ROBOT, {"default_robot": "false", **arguments}, environment)
         own = not rclpy.ok()
         if own:

@@ -18,6 +18,7 @@ from rclpy.parameter import parameter_value_to_python
 from ghostshell_ros.runtime.data import data_folder
 from ghostshell_ros.runtime.node import RuntimeNode
 from ghostshell_ros.runtime.service_client import ServiceClient
+from planners.models.scrubber import Secrets, known_secrets, looks_removed
 from skill_kernel.robot import RobotConfigError, find_robot
 
 HIDDEN = "(not recorded)"
@@ -26,23 +27,19 @@ _SECRET = re.compile(
     r"(?i)(^|[^a-z0-9])(key|token|secret|password|passwd|passphrase|pwd|credential|authorization)s?($|[^a-z0-9])"
     r"|(api|access|auth|private|secret)[-_.]?(key|token)"
 )
-_SECRET_VARIABLE = re.compile(r"(?i)(key|token|secret|password)")
 _LOGIN = re.compile(r"(://)[^/@\s\"']+@")
 _QUERY = re.compile(r"([?&;])([^=&;\s#\"']+)=([^&;\s#\"']*)")
-_BEARER = re.compile(r"(?i)\b(bearer\s+|sk-)[\w.~+/=-]{8,}")
-LEAST = 8
-"""Length from which on the value of a variable is looked for in texts; shorter ones are ordinary words."""
 
 
 def presentable(values: Mapping[str, Any], environment: Mapping[str, str]) -> dict[str, Any]:
     """Return parameters, also nested ones, without keys. Only a text can be a key: `max_output_tokens` stays."""
-    known = _known(environment)
+    known = Secrets(known_secrets(environment))
     return {name: _shown(value, _secret(name), known) for name, value in values.items()}
 
 
 def presentable_text(name: str, text: str, environment: Mapping[str, str]) -> str:
     """Return the text of a YAML or JSON file, rewritten without keys where it holds any."""
-    known, is_json = _known(environment), name.endswith(".json")
+    known, is_json = Secrets(known_secrets(environment)), name.endswith(".json")
     try:
         read = json.loads(text) if is_json else yaml.safe_load(text)
     except (ValueError, yaml.YAMLError):
@@ -53,15 +50,11 @@ def presentable_text(name: str, text: str, environment: Mapping[str, str]) -> st
     return json.dumps(shown) if is_json else str(yaml.safe_dump(shown, allow_unicode=True, sort_keys=False))
 
 
-def _known(environment: Mapping[str, str]) -> list[str]:
-    return [v for k, v in environment.items() if _SECRET_VARIABLE.search(k) and len(v) >= LEAST]
-
-
 def _secret(name: object) -> bool:
     return bool(_SECRET.search(str(name)))
 
 
-def _shown(value: Any, secret: bool, known: list[str]) -> Any:
+def _shown(value: Any, secret: bool, known: Secrets) -> Any:
     """Return a value without keys. `secret` says that its name, or that of a section around it, is a key's."""
     if isinstance(value, Mapping):
         return {name: _shown(one, secret or _secret(name), known) for name, one in value.items()}
@@ -69,16 +62,14 @@ def _shown(value: Any, secret: bool, known: list[str]) -> Any:
         return [_shown(one, secret, known) for one in value]
     if not isinstance(value, str):
         return value
-    hide = (secret and value) or any(one in value for one in known)
+    hide = (secret and value) or known.hidden(value) != value
     return HIDDEN if hide else _masked(value, known)
 
 
-def _masked(text: str, known: list[str]) -> str:
-    for one in known:
-        text = text.replace(one, HIDDEN)
-    text = _LOGIN.sub(rf"\1{HIDDEN}@", text)
+def _masked(text: str, known: Secrets) -> str:
+    text = _LOGIN.sub(rf"\1{HIDDEN}@", known.hidden(text, HIDDEN))
     text = _QUERY.sub(lambda found: f"{found[1]}{found[2]}={HIDDEN}" if _secret(found[2]) else found[0], text)
-    return _BEARER.sub(HIDDEN, text)
+    return looks_removed(text, HIDDEN)
 
 
 class Configuration:

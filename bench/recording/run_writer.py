@@ -11,6 +11,8 @@ from typing import BinaryIO
 
 from mcap.writer import CompressionType, Writer
 
+from skill_kernel.config.yaml_text import private
+
 CHUNK_BYTES = 256 * 1024
 """Size from which on a chunk is compressed and written before its second is over."""
 
@@ -35,7 +37,7 @@ class RunWriter:
         try:
             if file is None:
                 path.parent.mkdir(parents=True, exist_ok=True)
-            self._file = open(path, "xb") if file is None else file  # noqa: SIM115 - closed by finish
+            self._file = open(path, "xb", opener=private) if file is None else file  # noqa: SIM115 - closed by finish
         except FileExistsError:
             raise RecordingWriteError(f"{path} exists already; name another file") from None
         except OSError as error:

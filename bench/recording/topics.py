@@ -49,7 +49,7 @@ TOPICS = (
     Topic("posture_state", "std_msgs/msg/String", LATCHED),
     Topic("face", "std_msgs/msg/String", LATCHED),
     Topic("object_detections", "ghostshell/msg/DetectionArray", SENSORS, 0.5),
-    Topic("cmd_vel", "geometry_msgs/msg/Twist", SENSORS, 0.2),
+    Topic("cmd_vel_gated", "geometry_msgs/msg/Twist", SENSORS, 0.2),
     Topic("odom", "nav_msgs/msg/Odometry", SENSORS, 0.2),
     Topic("battery_state", "sensor_msgs/msg/BatteryState", SENSORS, 1.0),
 )

@@ -3,17 +3,19 @@
 
 from __future__ import annotations
 
+import codecs
 import json
 import threading
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
 from bench.reading import layer_of
 from bench.replay.recording import FORMAT, Piece, RecordedStream
 from planners.models.base import (
+    MAX_COUNT,
     CancelToken,
     Finished,
     ModelClient,
@@ -27,9 +29,17 @@ from planners.models.base import (
 from planners.models.config import ConfigError, ModelConfig
 from planners.prompts.blocks import Layer
 from skill_kernel.codes import ModelCode
+from skill_kernel.config.sections import shown
+from skill_kernel.config.yaml_text import is_file
+from skill_kernel.observation.records import LATEST_S
 
 MAGIC = b"\x89MCAP0\r\n"
 MAX_BYTES = 64 * 1024 * 1024
+"""Size of a file of streams."""
+MAX_CHUNK = 32 * 1024 * 1024
+"""Bytes that a chunk of an MCAP file unpacks to; the recorder's have a quarter of a megabyte, or one message."""
+MAX_RATIO = 100
+"""All chunks of a file unpack to MAX_CHUNK and this many times its size."""
 
 
 class RecordingError(ValueError):
@@ -95,13 +105,14 @@ def read_run(path: Path, wanted: Callable[[str], bool]) -> RunFile:
             run.begin_ns = min(run.begin_ns or record.log_time, record.log_time)
             run.end_ns = max(run.end_ns, record.log_time)
             if wanted(channel.topic):
-                decode = decoders.decoder_for(channel.message_encoding, schemas.get(channel.schema_id))
-                if decode is None:
-                    raise RunFileError(f"{path}: topic {channel.topic} is not encoded as ROS 2 does (cdr, ros2msg)")
                 try:
-                    value = decode(record.data)
+                    decode = decoders.decoder_for(channel.message_encoding, schemas.get(channel.schema_id))
+                    value = decode(record.data) if decode is not None else None
                 except Exception as error:
-                    raise RunFileError(f"{path}: a message of {channel.topic} is not of its type ({error})") from error
+                    why = f"a message of {shown(channel.topic)} is not of its type ({shown(error, 200)})"
+                    raise RunFileError(f"{path}: {why}") from error
+                if decode is None:
+                    raise RunFileError(f"{path}: topic {shown(channel.topic)} is not encoded as ROS 2 does (cdr, ros2msg)")
                 kind = run.kinds[channel.topic]
                 run.messages.append(RunMessage(channel.topic, kind, record.log_time, value, record.data))
         elif isinstance(record, Attachment):
@@ -124,12 +135,15 @@ def _records(run: RunFile) -> Iterator[Any]:
             raise RunFileError(f"{run.path} is no MCAP file; make one with: ghostshell record")
         size = run.path.stat().st_size
         with run.path.open("rb") as file:
-            records = StreamReader(file, validate_crcs=True, record_size_limit=size).records
+            reader = StreamReader(file, emit_chunks=True, validate_crcs=True, record_size_limit=size)
+            records = _unpacked(reader.records, MAX_CHUNK + MAX_RATIO * size)
             while True:
                 try:
                     record = next(records, None)
                 except OSError:
                     raise
+                except _TooLargeError as error:
+                    raise RunFileError(f"{run.path}: {error}") from error
                 except Exception as error:  # noqa: BLE001 - whatever the library makes of damaged bytes
                     run.fault = f"{type(error).__name__} after {count} records"
                     return
@@ -137,8 +151,41 @@ def _records(run: RunFile) -> Iterator[Any]:
                     return
                 count += 1
                 yield record
-    except OSError as error:
-        raise RunFileError(f"{run.path} cannot be read ({error.strerror}); check the path") from error
+    except RunFileError:
+        raise
+    except (OSError, ValueError) as error:
+        raise RunFileError(f"{shown(run.path, 300)} cannot be read ({_why(error)}); check the path") from error
+
+
+class _TooLargeError(ValueError):
+    """A chunk unpacks to more than is read."""
+
+
+def _unpacked(records: Iterable[Any], room: int) -> Iterator[Any]:
+    """Yield the records with those inside chunks in their place. Raises _TooLargeError where chunks unpack to more than `room`
+    bytes in all, or one to more than MAX_CHUNK, whatever sizes they claim."""
+    import lz4.frame
+    import zstandard
+    from mcap.records import Chunk
+    from mcap.stream_reader import breakup_chunk
+
+    for record in records:
+        if not isinstance(record, Chunk):
+            yield record
+            continue
+        data, most = record.data, min(room, MAX_CHUNK, record.uncompressed_size)
+        if record.compression == "zstd":
+            data = zstandard.ZstdDecompressor().stream_reader(data).read(most + 1)
+        elif record.compression == "lz4":
+            data = lz4.frame.LZ4FrameDecompressor().decompress(data, max_length=most + 1)
+        if len(data) > most:
+            raise _TooLargeError(f"its chunks unpack to more than is read ({most} bytes here); it is damaged, or no recording")
+        room -= len(data)
+        yield from breakup_chunk(replace(record, compression="", data=data), validate_crc=True)
+
+
+def _why(error: Exception) -> str:
+    return getattr(error, "strerror", None) or shown(error)
 
 
 TOPICS = ("prompts", "answers", "llm_chunks")
@@ -150,16 +197,19 @@ def read_run_answers(path: Path) -> tuple[RecordedStream, ...]:
     A stream without a message of its answer (its model still wrote when the recording ended) is put together from its
     chunks. Raises RecordingError.
     """
-    file, _, robot = str(path).rpartition("#") if "#" in path.name and not path.exists() else (str(path), "", "")
+    file, robot = str(path), ""
     try:
+        if "#" in path.name and not is_file(path):
+            file, _, robot = file.rpartition("#")
         if not is_mcap(Path(file)):
             return ()
-        run = read_run(Path(file), lambda topic: _is_wanted(topic, robot))
-    except OSError as error:
-        raise RecordingError(f"{file} cannot be read ({error.strerror}); check the path or record it first") from error
+        answers = _answers(read_run(Path(file), lambda topic: _is_wanted(topic, robot)).messages)
     except RunFileError as error:
         raise RecordingError(str(error)) from error
-    answers = _answers(run.messages)
+    except (AttributeError, TypeError, ArithmeticError) as error:
+        raise RecordingError(f"{file}: a message of {', '.join(TOPICS)} is not of its type ({shown(error)})") from error
+    except (OSError, ValueError) as error:
+        raise RecordingError(f"{shown(file, 300)} cannot be read ({_why(error)}); check the path or record it first") from error
     if not answers:
         whose = f" of robot {robot}" if robot else ""
         raise RecordingError(f"{file} holds no answer of a model{whose}; see: ghostshell replay --info {file}")
@@ -233,40 +283,49 @@ def _seconds(stamp: Any) -> float:
 
 
 def read_recording(path: Path) -> tuple[RecordedStream, ...]:
-    """All streams of a file, at least one. Raises RecordingError."""
+    """All streams of a file, at least one, but for a last one that a killed program left without its end. Raises
+    RecordingError."""
     try:
-        size = path.stat().st_size
-        if size > MAX_BYTES:
-            raise RecordingError(f"{path} has {size} bytes, more than the {MAX_BYTES} that are read; record a shorter run")
-        text = path.read_text(encoding="utf-8")
-    except OSError as error:
-        raise RecordingError(f"{path} cannot be read ({error.strerror}); check the path or record it first") from error
+        with path.open("rb") as file:
+            content = file.read(MAX_BYTES + 1)
+        text = codecs.getincrementaldecoder("utf-8")().decode(content)  # the last character may be torn
     except UnicodeDecodeError as error:
         raise RecordingError(f"{path} is not UTF-8 text; it is no recording of format {FORMAT}") from error
+    except (OSError, ValueError) as error:
+        raise RecordingError(f"{shown(path, 300)} cannot be read ({_why(error)}); check the path or record it first") from error
+    if len(content) > MAX_BYTES:
+        raise RecordingError(f"{path} has more than the {MAX_BYTES} bytes that are read; record a shorter run")
     streams: list[RecordedStream] = []
     header: dict[str, Any] | None = None
     pieces: list[Piece] = []
     # Not splitlines(): a text may hold U+2028, at which that would cut.
-    for number, line in enumerate(text.split("\n"), start=1):
+    lines = text.split("\n")
+    for number, line in enumerate(lines, start=1):
         if not line.strip():
             continue
         where = f"{path}, line {number}"
-        data = _object(line, where)
+        try:
+            data = _object(line, where)
+        except RecordingError:
+            if streams and number == len(lines):
+                break
+            raise
         if header is None:
             if data.get("format") != FORMAT:
-                raise RecordingError(f"{where}: expected a header with format {FORMAT!r}, found {data.get('format')!r}")
+                found = shown(repr(data.get("format")))
+                raise RecordingError(f"{where}: expected a header with format {FORMAT!r}, found {found}")
             header, pieces = data, []
             continue
         t_s = data.get("t")
         after = pieces[-1].t_s if pieces else 0.0
-        if isinstance(t_s, bool) or not isinstance(t_s, (int, float)) or not after <= t_s < float("inf"):
-            raise RecordingError(f"{where}: `t` must be a number of seconds not before {after}, not {t_s!r}")
+        if isinstance(t_s, bool) or not isinstance(t_s, (int, float)) or not after <= t_s <= LATEST_S:
+            raise RecordingError(f"{where}: `t` must be a number of seconds not before {after}, not {shown(repr(t_s))}")
         if isinstance(data.get("text"), str):
             pieces.append(Piece(float(t_s), data["text"]))
         else:
             streams.append(_ended(header, tuple(pieces), float(t_s), data, where))
             header = None
-    if header is not None or not streams:
+    if not streams:
         raise RecordingError(f"{path} ends before its last stream does; record it again")
     return tuple(streams)
 
@@ -274,6 +333,9 @@ def read_recording(path: Path) -> tuple[RecordedStream, ...]:
 def _object(line: str, where: str) -> dict[str, Any]:
     try:
         data = json.loads(line)
+        json.dumps(data, ensure_ascii=False).encode()
+    except UnicodeEncodeError as error:
+        raise RecordingError(f"{where}: holds half of a surrogate pair, which is no character") from error
     except (ValueError, RecursionError) as error:
         raise RecordingError(f"{where}: is not valid JSON") from error
     if not isinstance(data, dict):
@@ -287,7 +349,7 @@ def _ended(header: dict[str, Any], pieces: tuple[Piece, ...], end_s: float, data
         try:
             code = ModelCode[str(data["error"])]
         except KeyError:
-            raise RecordingError(f"{where}: {data['error']!r} is no code of a model's error") from None
+            raise RecordingError(f"{where}: {shown(repr(data['error']))} is no code of a model's error") from None
     elif not isinstance(data.get("finish"), str):
         raise RecordingError(f"{where}: expected `text`, `finish` or `error`")
     return RecordedStream(
@@ -300,6 +362,7 @@ def _ended(header: dict[str, Any], pieces: tuple[Piece, ...], end_s: float, data
         error=code,
         message=str(data.get("message", "")),
         usage=_usage(data.get("usage"), where),
+        layer=str(header.get("layer", "")),
     )
 
 
@@ -310,6 +373,8 @@ def _usage(data: object, where: str) -> Usage | None:
         raise RecordingError(f"{where}: `usage` must be an object of counts")
     try:
         cost = data.get("cost_usd")
+        if not all(0 <= number <= MAX_COUNT for number in data.values() if number is not None):
+            raise ValueError
         return Usage(
             prompt_tokens=int(data.get("prompt_tokens", 0)),
             completion_tokens=int(data.get("completion_tokens", 0)),
@@ -330,8 +395,8 @@ def replay_client(config: ModelConfig, around: Surroundings, inner: ModelClient 
 
 class ReplayModelClient:
     """Answers each request from a recording: with the stream recorded for the same prompt (one not yet used first),
-    else with the next one not yet used, of the same planning layer where the recording tells layers (an MCAP file of
-    `ghostshell record`; `FILE.mcap#kalos` takes one robot's answers alone). `speed` 2.0 plays twice as fast; `instant`
+    else with the next one not yet used, of the same planning layer where the recording tells layers (of an MCAP file of
+    `ghostshell record`, `FILE.mcap#kalos` takes one robot's answers alone). `speed` 2.0 plays twice as fast; `instant`
     does not wait at all. A recorded failure fails again."""
 
     def __init__(

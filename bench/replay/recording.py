@@ -1,31 +1,36 @@
 # SPDX-License-Identifier: Apache-2.0
 """Write recorded model streams in the file format `ghostshell-stream/1`: JSON lines in UTF-8, one stream after
-another.
+another, of all the programs that record into the file.
 
 A stream is a header, its pieces in order of time, and an end; `t` is in seconds since the request::
 
     {"format": "ghostshell-stream/1", "model": "openai:gpt-4.1", "prompt_sha256": "…", "recorded":
-    "2026-01-31T12:00:00Z"} {"t": 0.412, "text": "<nod"}
+    "2026-01-31T12:00:00Z", "layer": "s1"}
+    {"t": 0.412, "text": "<nod"}
     {"t": 0.430, "text": "/>Hello"}
     {"t": 0.501, "finish": "stop", "usage": {"prompt_tokens": 812, "completion_tokens": 9}}
 
 A stream that failed ends in ``{"t": …, "error": "MODEL_CONNECTION", "message": "…"}`` instead, also with its usage
-where that is known. `prompt_sha256` is `ModelRequest.sha256`. A file never holds a prompt, a header of HTTP or a key.
+where that is known. `prompt_sha256` is `ModelRequest.sha256`; `layer` is there where the prompt names one. A file never holds
+a prompt, a header of HTTP or a key.
 """
 
 from __future__ import annotations
 
 import contextlib
 import datetime
+import errno
+import fcntl
+import io
 import json
 import logging
 import os
-import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from bench.reading import layer_of
 from planners.models.base import (
     CancelToken,
     Finished,
@@ -40,9 +45,12 @@ from planners.models.base import (
 )
 from planners.models.config import ConfigError, ModelConfig
 from skill_kernel.codes import ModelCode
-from skill_kernel.config.yaml_text import replace_file
 
 FORMAT = "ghostshell-stream/1"
+LOCK_S = 5.0
+"""Limit on the wait for other programs that write to the same file."""
+LAST_LINE = 65_536
+"""Bytes of the end of a file in which its last line is looked for first."""
 
 
 @dataclass(frozen=True)
@@ -67,18 +75,74 @@ class RecordedStream:
     message: str = ""
     usage: Usage | None = None
     layer: str = ""
-    """Which planning layer had asked; a file of JSON lines does not tell."""
+    """Which planning layer had asked; "" where the prompt did not tell."""
 
 
-def write_recording(path: Path, streams: Sequence[RecordedStream]) -> None:
-    """Write all streams so that the file is either the old one or the new one, whole. Raises OSError."""
-    replace_file(path, "".join(json.dumps(line, ensure_ascii=False) + "\n" for stream in streams for line in _lines(stream)))
+def append_recording(path: Path, streams: Sequence[RecordedStream]) -> None:
+    """Add whole streams to a file, while other programs may do the same; a new file is its owner's alone to read.
+
+    What a killed program left of a stream is cut off first. Raises OSError: the file is then as it was.
+    """
+    text = "".join(json.dumps(line, ensure_ascii=False) + "\n" for stream in streams for line in _lines(stream))
+    left = memoryview(text.encode(errors="replace"))
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with open(os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600), "r+b", buffering=0) as file:
+        _lock(file.fileno())
+        end = _end_of_streams(file)
+        file.truncate(end)
+        file.seek(max(0, end - 1))
+        try:
+            if file.read(1) not in (b"", b"\n"):
+                file.write(b"\n")
+            while left:
+                left = left[file.write(left) :]
+            os.fsync(file.fileno())
+        except OSError:
+            file.truncate(end)
+            raise
+
+
+def _lock(file: int) -> None:
+    """Lock a file until it is closed. Raises OSError when another program does not let go of it."""
+    until_s = time.monotonic() + LOCK_S
+    while True:
+        try:
+            return fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() > until_s:
+                raise OSError(errno.EBUSY, f"another program has locked it for {LOCK_S:g} s") from None
+            time.sleep(0.005)
+
+
+def _end_of_streams(file: io.FileIO) -> int:
+    """Return up to where a file holds whole streams, most often all of it. Raises OSError for a file of another kind."""
+    size = file.seek(0, os.SEEK_END)
+    file.seek(0)
+    begin = f'{{"format": "{FORMAT}"'.encode()
+    if not begin.startswith(file.read(len(begin))):
+        raise OSError(errno.EEXIST, "it is no recording; name another file")
+    file.seek(max(0, size - LAST_LINE))
+    if _is_end(file.read().splitlines(keepends=True)[-1:]):
+        return size
+    file.seek(0)
+    lines = file.read().splitlines(keepends=True)
+    while lines and not _is_end(lines[-1:]):
+        size -= len(lines.pop())
+    return size
+
+
+def _is_end(line: Sequence[bytes]) -> bool:
+    """Return whether a file's last line, if any, is the whole end of a stream."""
+    try:
+        end = json.loads(line[0]) if line else None
+    except (ValueError, RecursionError):
+        return False
+    return isinstance(end, dict) and ("finish" in end or "error" in end)
 
 
 def _lines(stream: RecordedStream) -> list[dict[str, object]]:
-    lines: list[dict[str, object]] = [
-        {"format": FORMAT, "model": stream.model, "prompt_sha256": stream.prompt_sha256, "recorded": stream.recorded}
-    ]
+    header = {"format": FORMAT, "model": stream.model, "prompt_sha256": stream.prompt_sha256, "recorded": stream.recorded}
+    lines: list[dict[str, object]] = [{**header, **({"layer": stream.layer} if stream.layer else {})}]
     lines += [{"t": round(piece.t_s, 6), "text": piece.text} for piece in stream.pieces]
     end: dict[str, object] = {"t": round(stream.end_s, 6)}
     if stream.error is ModelCode.NONE:
@@ -111,7 +175,7 @@ def record_client(config: ModelConfig, around: Surroundings, inner: ModelClient 
 
 
 class RecordingModelClient:
-    """Write every stream of `inner` to `path`, which begins anew with the first; the file is whole after each stream.
+    """Add every stream of `inner` to `path`, to which other nodes may add theirs; the file is whole after each stream.
 
     Times count from the attempt that was answered. A file that cannot be written is logged; the stream goes on.
     """
@@ -128,8 +192,6 @@ class RecordingModelClient:
         self._path = path
         self._monotonic_s = monotonic_s
         self._wall_s = wall_s
-        self._lock = threading.Lock()
-        self._streams: list[RecordedStream] = []
 
     def __repr__(self) -> str:
         return f"RecordingModelClient({self._inner!r}, {str(self._path)!r})"
@@ -143,15 +205,11 @@ class RecordingModelClient:
         return self._inner.is_language_model
 
     def prepare(self) -> None:
-        folder = self._path.parent
         try:
-            folder.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            reason = error.strerror
-        else:
-            reason = None if os.access(folder, os.W_OK) and not self._path.is_dir() else "no permission, or it is a folder"
-        if reason is not None:
-            raise ModelError(ModelCode.MODEL_REFUSED, f"{self.name}: {self._path} cannot be written ({reason})")
+            append_recording(self._path, ())
+        except (OSError, ValueError) as error:
+            why = f"{self.name}: {self._path} cannot be written ({getattr(error, 'strerror', None) or error})"
+            raise ModelError(ModelCode.MODEL_REFUSED, why) from error
         self._inner.prepare()
 
     def close(self) -> None:
@@ -195,13 +253,12 @@ class RecordingModelClient:
                     error=code,
                     message=message,
                     usage=usage,
+                    layer=str(layer_of(request.system) or ""),
                 )
             )
 
     def _keep(self, stream: RecordedStream) -> None:
-        with self._lock:
-            self._streams.append(stream)
-            try:
-                write_recording(self._path, self._streams)
-            except OSError as error:
-                _log.error("the recording %s could not be written: %s", self._path, error.strerror)
+        try:
+            append_recording(self._path, [stream])
+        except OSError as error:
+            _log.error("the recording %s could not be written: %s", self._path, error.strerror)

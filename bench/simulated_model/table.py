@@ -149,6 +149,8 @@ def load_table(path: Path) -> Table:
         return Table.model_validate(read_yaml(path.read_text(encoding="utf-8")))
     except OSError as error:
         raise TableError(f"{path}: cannot be read ({error.strerror}); name the table with --table") from error
+    except UnicodeDecodeError as error:
+        raise TableError(f"{path}: is not UTF-8 text") from error
     except yaml.YAMLError as error:
         raise TableError(f"{path}, {what_is_wrong(error)}") from error
     except ValidationError as error:
