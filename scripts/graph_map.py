@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Write the node and topic map of a robot into docs/architecture.md, from the graph of the running robot.
 
-`python3 -m scripts.graph_map` brings up both robots, one after the other, and replaces the text between the markers of each.
-Integration tests compare the committed map with the robots that they bring up.
+`python3 -m scripts.graph_map` brings up both robots, one after the other, and replaces the text between the markers of each;
+then it makes the policies of SROS 2 of the map. Integration tests compare both with the robots that they bring up.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
 from rclpy.signals import SignalHandlerOptions
 
 from ghostshell_ros import launcher
+from scripts import security_policy
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "architecture.md"
@@ -132,6 +133,20 @@ def _qos(profile: QoSProfile) -> str:
     return ("reliable" if reliable else "best effort") + (", latched" if latched else "")
 
 
+def used(node: Node, name: str, namespace: str) -> set[tuple[str, str]]:
+    """Return what a running node publishes and subscribes as DDS knows it, with what the map leaves out."""
+    asks = node.get_client_names_and_types_by_node(name, namespace)
+    answers = node.get_service_names_and_types_by_node(name, namespace)
+    return {
+        *(("publish", f"rt{t}") for t, _ in node.get_publisher_names_and_types_by_node(name, namespace)),
+        *(("subscribe", f"rt{t}") for t, _ in node.get_subscriber_names_and_types_by_node(name, namespace)),
+        *(("publish", f"rq{s}Request") for s, _ in asks),
+        *(("subscribe", f"rr{s}Reply") for s, _ in asks),
+        *(("subscribe", f"rq{s}Request") for s, _ in answers),
+        *(("publish", f"rr{s}Reply") for s, _ in answers),
+    }
+
+
 def settled_graph(node: Node, namespace: str, ignored: Collection[str] = ()) -> Graph:
     """Return the graph when it has not changed for a while; raises TimeoutError when it keeps changing."""
     deadline = time.monotonic() + DEADLINE_S
@@ -186,7 +201,7 @@ def running(robot: str) -> Iterator[str]:
     with tempfile.TemporaryDirectory() as data:
         environment = {**os.environ, "GHOSTSHELL_DATA": data, "ROS_HOME": data}
         specs = launcher.describe(ROOT / "launch" / f"{robot}.launch.xml", {"robot_name": name, **ROBOTS[robot]}, environment)
-        with launcher.LaunchRun(specs) as run:
+        with launcher.LaunchRun(specs, listener=lambda _: None) as run:
             run.start()
             yield f"/{name}"
 
@@ -203,6 +218,7 @@ def main() -> None:
                 _wait_for_planners(node, namespace)
                 write(robot, rendered(settled_graph(node, namespace)))
                 print(f"{robot}: written to {PAGE.relative_to(ROOT)}")
+        security_policy.write()
     finally:
         node.destroy_node()
         rclpy.try_shutdown()
