@@ -9,14 +9,19 @@ from __future__ import annotations
 
 import gc
 import os
+import select
 import signal
 import sys
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from functools import partial
 from importlib import import_module
 from typing import Any
 
 ENDING = (signal.SIGINT, signal.SIGTERM)
+GONE_S = 1.5
+"""Time that a node has to end when its launcher is gone."""
 NODES = {
     "process_scheduler": "ProcessSchedulerNode",
     "action_planner": "ActionPlanner",
@@ -44,6 +49,20 @@ def without_generator() -> None:
     modules.setdefault("rosidl_generator_py.generate_py_impl", None)
 
 
+def outlives(environment: Mapping[str, str] = os.environ) -> bool:
+    """Return whether nodes go on when their launcher is gone, because a service manager ends them."""
+    return environment.get("GHOSTSHELL_OUTLIVE", "").lower() == "true"
+
+
+def _end_with(parent: int) -> None:
+    """End this process by SIGTERM when its parent, the launcher, has ended, and by SIGALRM `GONE_S` later."""
+    with suppress(ProcessLookupError):
+        if os.getppid() == parent:  # else it has ended before
+            select.select([os.pidfd_open(parent)], [], [])
+    signal.setitimer(signal.ITIMER_REAL, GONE_S)
+    os.kill(os.getpid(), signal.SIGTERM)
+
+
 def ghostshell() -> None:
     """Run the command line."""
     without_generator()
@@ -60,6 +79,8 @@ def run(*names: str) -> int:
     gc.disable()  # until the nodes have been made: little of what is made by then goes again
     for number in ENDING:
         signal.signal(number, lambda *_: os._exit(0))  # until the nodes' own handlers take over
+    if sys.platform == "linux" and (parent := os.getppid()) > 1 and not outlives():
+        threading.Thread(target=_end_with, args=(parent,), name="launcher", daemon=True).start()
     end = sys.argv.index("--ros-args") if "--ros-args" in sys.argv else None
     words = " ".join(sys.argv[1:end]).split() or names
     named = [name for word in words for name in (MIND if word == "mind" else (word,))]

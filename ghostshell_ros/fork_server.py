@@ -13,8 +13,8 @@ import errno
 import gc
 import json
 import os
-import select
 import selectors
+import shutil
 import signal
 import socket
 import struct
@@ -53,10 +53,10 @@ _PROGRAM = f"import sys; sys.path[0] or sys.path.pop(0); from {__name__} import 
 _PRCTL = ctypes.CDLL(None).prctl if sys.platform == "linux" else None
 
 
-def die_with(parent: int) -> None:
-    """Ask the kernel to kill this process when the thread that started it exits; `parent` is the process of that thread."""
+def die_with(parent: int, number: signal.Signals) -> None:
+    """Ask the kernel for a signal when the thread that started this process exits; `parent` is the process of that thread."""
     if _PRCTL is not None:
-        _PRCTL(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
+        _PRCTL(1, number)  # PR_SET_PDEATHSIG
         if os.getppid() != parent:  # it exited before it could be watched
             os._exit(1)
 
@@ -75,16 +75,9 @@ class Forked:
         self.returncode: int | None = None
         self._status_pipe = status_pipe
 
-    def wait(self, timeout: float | None = None) -> int:
-        """Return the exit code once the node has ended; a negative one is minus the signal number.
-
-        One thread at a time may wait. Raises subprocess.TimeoutExpired after `timeout` seconds.
-        """
+    def wait(self) -> int:
+        """Return the exit code once the node has ended, or minus the signal number. One thread at a time may wait."""
         if self.returncode is None:
-            status = select.poll()
-            status.register(self._status_pipe, select.POLLIN)
-            if not status.poll(None if timeout is None else 1000 * timeout):
-                raise subprocess.TimeoutExpired(f"process {self.pid}", timeout or 0.0)
             with self._status_pipe:
                 data = self._status_pipe.read(_INT32.size)
             if len(data) == _INT32.size:
@@ -97,25 +90,23 @@ class Forked:
 
 
 class ForkServer:
-    """The client of the server. Server and nodes end with the thread that created this object (Linux).
+    """The client of the server. Server and nodes end with this object's process, the nodes by SIGTERM: motion stops first.
 
     All nodes have the server's environment, because some variables are read only at interpreter start.
     """
 
-    def __init__(self, environment: Mapping[str, str]) -> None:
-        """Start the server; its imports go on in the background. Raises OSError."""
+    def __init__(self, environment: Mapping[str, str], folder: Path) -> None:
+        """Start the server; its imports go on in the background. At its end it removes `folder`. Raises OSError."""
         self.environment = dict(environment)
         self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        parent = os.getpid()
         try:
             with theirs:
                 self._process = subprocess.Popen(
-                    [sys.executable, "-c", _PROGRAM, str(theirs.fileno())],
+                    [sys.executable, "-c", _PROGRAM, str(theirs.fileno()), str(folder)],
                     env=self.environment,
                     stdin=subprocess.DEVNULL,
                     pass_fds=[theirs.fileno()],
                     start_new_session=True,
-                    preexec_fn=lambda: die_with(parent),
                 )
         except OSError:
             self._socket.close()
@@ -150,7 +141,7 @@ class ForkServer:
         return Forked(pid, os.fdopen(readers[2], "rb"), out, err)
 
     def close(self) -> None:
-        """End the server; nodes that still run are killed."""
+        """End the server, and with it nodes that still run."""
         self._socket.close()
         self._process.kill()
         self._process.wait()
@@ -220,8 +211,10 @@ class _Server:
         """Run a node as if this process had been started with its command line; does not return."""
         os.setsid()
         signal.set_wakeup_fd(-1)
-        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-        die_with(server)
+        for number in (signal.SIGCHLD, *executables.ENDING):
+            signal.signal(number, signal.SIG_DFL)
+        if not executables.outlives():
+            die_with(server, signal.SIGTERM)  # it stops its motion first; `executables.run` sees that it ends
         os.dup2(out, 1)
         os.dup2(err, 2)
         self._selector.close()
@@ -260,9 +253,10 @@ def _kill_group(pid: int) -> None:
 
 
 def main() -> None:
-    """Serve requests on the socket whose descriptor the command line names."""
-    control = socket.socket(fileno=int(sys.argv[1]))
-    signal.signal(signal.SIGINT, signal.SIG_DFL)  # until a node sets its own handlers
+    """Serve requests on the socket whose descriptor the command line names; remove the folder that it names at the end."""
+    control, folder = socket.socket(fileno=int(sys.argv[1])), sys.argv[2]
+    for number in executables.ENDING:  # what ends a whole service at once ends each node, and the client ends the server
+        signal.signal(number, signal.SIG_IGN)
     executables.without_generator()
     for module in COMMON:
         import_module(module)
@@ -270,3 +264,4 @@ def main() -> None:
     gc.freeze()  # or the garbage collector's marks would unshare every page
     setproctitle("fork_server")
     _Server(control).serve()
+    shutil.rmtree(folder, ignore_errors=True)

@@ -16,10 +16,12 @@ from ghostshell_ros.cli.run_view import RunListener, RunScreen, RunView
 from ghostshell_ros.runtime.goal_client import GoalClient, GoalEnd, SentGoal
 from ghostshell_ros.runtime.lifecycle import TOPIC as DRIVER_STATES
 from ghostshell_ros.runtime.lifecycle import DriverState
+from ghostshell_ros.runtime.signing import signed
 from ghostshell_ros.wire.qos import LATCHED, SENSORS
 from ghostshell_ros.wire.values import seconds
 from skill_kernel.codes import TaskCode
 from skill_kernel.processes.process import ProcessStatus
+from skill_kernel.roles import Act, key_role
 
 QUIET_S = 1.0
 """Drivers start one after the other; this long after the last change no other one is expected."""
@@ -100,6 +102,7 @@ class RobotClient(RunListener):
     def send(self, instruction: str) -> None:
         """Send the task; its end arrives in the inbox. On the executor's thread."""
         goal = RunTask.Goal(instruction=instruction, sender="command line", door="chat")
+        goal = signed(self, "run_task", goal, key_role(Act.INSTRUCT))
         self._goal = self._task.send(goal, on_end=self._ended, on_feedback=self._feedback)
 
     def cancel(self) -> None:

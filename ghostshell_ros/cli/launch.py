@@ -36,7 +36,7 @@ def launch(
     except launcher.LaunchError as error:
         print(error, file=sys.stderr)
         raise typer.Exit(1) from None
-    fault = _fault_of_robots(specs)
+    fault = _fault_of_robots(specs) or _fault_of_security(specs)
     if fault:
         fail(fault, command="launch", status=1)
     raise typer.Exit(console.run(specs))
@@ -60,4 +60,15 @@ def _fault_of_robots(specs: Iterable[ProcessSpec]) -> str:
             return str(error)
         except RegistryError as error:
             return f"robot '{name}': {error}"
+    return ""
+
+
+def _fault_of_security(specs: Iterable[ProcessSpec]) -> str:
+    """Return why ROS starts no node with the security that the launch asks for, or ""."""
+    from ghostshell_ros.cli.security import refusal
+
+    for spec in specs:
+        if spec.environment.get("ROS_SECURITY_STRATEGY") == "Enforce" and "--enclave" in spec.command:
+            why = refusal(spec.environment, str(spec.command[spec.command.index("--enclave") + 1]))
+            return f"security:=enforce: {why}; `ghostshell security check` tells more" if why else ""
     return ""

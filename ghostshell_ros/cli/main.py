@@ -13,24 +13,16 @@ from typer.core import TyperGroup
 from ghostshell_ros.cli.output import fail
 from skill_kernel.config.plugins import COMMANDS, PluginError, how_to_install, load_plugin, plugins
 
-OWN = {
+_COMMANDS = {
     "launch": "launch",
-    "say": "say",
-    "halt": "say",
-    "clear": "say",
+    "say": "say halt clear ps pause resume stop",
     "teleop": "teleop",
-    "observe": "watch",
-    "watch": "watch",
-    "ps": "say",
-    "pause": "say",
-    "resume": "say",
-    "stop": "say",
-    "prescribe": "prescriptions",
-    "task": "prescriptions",
-    "guideline": "prescriptions",
+    "watch": "observe watch",
+    "prescriptions": "prescribe task guideline reflex",
     "memory": "memory",
-    "reflex": "prescriptions",
+    "security": "security",
 }
+OWN = {command: module for module, commands in _COMMANDS.items() for command in commands.split()}
 """Commands of this package and the modules of ghostshell_ros.cli that hold them."""
 
 

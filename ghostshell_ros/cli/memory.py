@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ghostshell_ros.cli.output import fail
+from skill_kernel.config.yaml_text import private
 
 if TYPE_CHECKING:
     from planners.memory import Memory, Query, Record
@@ -79,7 +80,7 @@ def export(
             return
         count = -1
         partial = file.with_name(file.name + ".part")
-        with partial.open("w", encoding="utf-8") as out:
+        with open(partial, "w", encoding="utf-8", opener=private) as out:
             for line in lines:
                 out.write(line + "\n")
                 count += 1
@@ -96,10 +97,10 @@ def import_(
     data_dir: DataDir = "",
 ) -> None:
     """Take over an export. Doing it twice changes nothing more."""
-    from planners.memory.exchange import import_lines
+    from planners.memory.exchange import MAX_LINE, import_lines
 
     with _memory(data_dir, make=True) as opened:
-        done = import_lines(opened.store, file)
+        done = import_lines(opened.store, iter(lambda: file.readline(MAX_LINE + 1), ""))
     print(f"{done.new} records are new, {done.known} were there already")
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Print failures and shortened texts, for all commands."""
+"""Print failures, for all commands."""
 
 from __future__ import annotations
 
@@ -13,9 +13,3 @@ def fail(message: object, *, command: str = "", status: int = 2) -> NoReturn:
     """End a command with a sentence on standard error and an exit status."""
     print(f"ghostshell {command}".rstrip() + f": {message}", file=sys.stderr)
     raise typer.Exit(status)
-
-
-def shortened(text: str, length: int) -> str:
-    """Return the text in one line of at most `length` characters."""
-    text = " ".join(text.split())
-    return text if len(text) <= length else text[: length - 1] + "…"

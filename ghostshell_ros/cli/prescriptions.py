@@ -10,9 +10,11 @@ from typing import Annotated, Any
 
 import typer
 
-from ghostshell_ros.cli.output import fail, shortened
+from ghostshell_ros.cli.output import fail
 from ghostshell_ros.cli.robot_client import RobotClient
 from ghostshell_ros.cli.say import Robot, Wait
+from skill_kernel.config.sections import shown
+from skill_kernel.roles import ACT_OF, Act, Role, key_role
 
 ANSWER_S = 150.0
 """Limit on an answer: a reflex may be written by a model, twice."""
@@ -24,6 +26,7 @@ TASK, GUIDELINE, REFLEX, ANY = 0, 1, 2, 255
 STATES = ("proposed", "approved", "disabled")
 
 Name = Annotated[str, typer.Argument(help="name of it")]
+Sentence = Annotated[str, typer.Argument(help="what is wanted, in plain words")]
 OwnName = Annotated[str, typer.Option(help="empty: made of the sentence")]
 Person = Annotated[str, typer.Option("--by", help="who does this; empty: the user of this machine")]
 
@@ -45,7 +48,9 @@ class Client(RobotClient):
     def do(self, command: str, **fields: Any) -> Any:
         """Return the answer to a request; end the program where the request is refused."""
         self.prove(self._request(**self._harmless))
-        answer = self.ask(self._request(command, **fields), ANSWER_S)
+        proves = hasattr(self.type.Request, "proof") and ACT_OF[command] is not Act.LOOK
+        role = key_role(ACT_OF[command]) if proves else Role.ANONYMOUS
+        answer = self.ask(self._request(command, **fields), ANSWER_S, role)
         if not answer.success:
             fail(answer.error_msg, status=1)
         return answer
@@ -68,31 +73,30 @@ def _reflexes(robot: str, wait_s: float) -> Client:
     return Client(robot, wait_s, "ghostshell/CompileReflex compile_reflex", "node reflexes", {"command": "LIST"})
 
 
-def _lines(prescriptions: Sequence[Any]) -> list[str]:
-    """Return each prescription with its layer and sentence, and below it its reason and its conflicts."""
-    told = []
+def _show(prescriptions: Sequence[Any], nothing: str = "") -> None:
+    """Print each prescription with its layer, sentence, reason and conflicts, or `nothing` where there is none."""
     names = max((len(p.name) for p in prescriptions), default=0)
     for one in prescriptions:
-        state = "on " if one.enabled else "off"
-        told.append(f"{one.name.ljust(names)}  {state}  {KINDS[one.kind]} {one.layer}  {one.sentence}")
-        told.append(f"{' ' * names}  because: {one.reason}")
-        told += [f"{' ' * names}  CONFLICT with {conflict}" for conflict in one.conflicts]
-    return told
+        print(f"{one.name.ljust(names)}  {'on ' if one.enabled else 'off'}  {KINDS[one.kind]} {one.layer}  {one.sentence}")
+        for more in (f"because: {one.reason}", *(f"CONFLICT with {conflict}" for conflict in one.conflicts)):
+            print(f"{' ' * names}  {more}")
+    if not prescriptions:
+        print(nothing)
 
 
-def _show(prescriptions: Sequence[Any], robot: str, what: str) -> None:
-    print("\n".join(_lines(prescriptions)) if prescriptions else f"{robot}: there are no {what}")
+def _adding(app: typer.Typer, kind: int, told: str) -> None:
+    """Add the command that keeps a sentence of a kind."""
+
+    @app.command("add", help=told)
+    def add(sentence: Sentence, name: OwnName = "", robot: Robot = "coco", wait: Wait = 5.0) -> None:
+        with _book(robot, wait) as client:
+            added = client.do("ADD", sentence=sentence, name=name, kind=kind, author=getpass.getuser()).prescription
+        _show([added])
+        if added.conflicts:
+            print("It is kept all the same; remove or disable one of them.")
 
 
-def _add(robot: str, wait: float, sentence: str, name: str, kind: int) -> None:
-    with _book(robot, wait) as client:
-        added = client.do("ADD", sentence=sentence, name=name, kind=kind, author=getpass.getuser()).prescription
-    print("\n".join(_lines([added])))
-    if added.conflicts:
-        print("It is kept all the same; remove or disable one of them.")
-
-
-def _switch(app: typer.Typer, client: Any, command: str, told: str) -> None:
+def _switching(app: typer.Typer, client: Any, command: str, told: str) -> None:
     """Add a command that takes only a name."""
 
     @app.command(command.lower(), help=told)
@@ -107,19 +111,18 @@ def _switched(command: str, name: str, answer: Any) -> None:
         print(f"CONFLICT with {conflict}")
 
 
-for _app, _client, _command, _told in (
-    (task, _book, "REMOVE", "Forget a task."),
-    (guideline, _book, "REMOVE", "Forget a guideline."),
-    (guideline, _book, "ENABLE", "Let a guideline hold again."),
-    (guideline, _book, "DISABLE", "Keep a guideline from holding until it is enabled."),
-    (reflex, _reflexes, "REMOVE", "Delete a reflex."),
-    (reflex, _reflexes, "ENABLE", "Let an approved reflex that was disabled fire again."),
-):
-    _switch(_app, _client, _command, _told)
+_adding(task, TASK, 'Keep a task, such as "go to the kitchen and look for the ball"; it does not begin by that.')
+_adding(guideline, GUIDELINE, 'Keep a guideline, such as "greet visitors"; it holds from now on. What it contradicts is shown.')
+_switching(task, _book, "REMOVE", "Forget a task.")
+_switching(guideline, _book, "REMOVE", "Forget a guideline.")
+_switching(guideline, _book, "ENABLE", "Let a guideline hold again.")
+_switching(guideline, _book, "DISABLE", "Keep a guideline from holding until it is enabled.")
+_switching(reflex, _reflexes, "REMOVE", "Delete a reflex.")
+_switching(reflex, _reflexes, "ENABLE", "Let an approved reflex that was disabled fire again.")
 
 
 def prescribe(
-    sentence: Annotated[str, typer.Argument(help="a task, a guideline or a reflex in plain words")],
+    sentence: Sentence,
     robot: Robot = "coco",
     wait: Wait = 5.0,
     dry: Annotated[bool, typer.Option("--dry", help="only say where it belongs")] = False,
@@ -136,20 +139,9 @@ def prescribe(
         if found.kind == TASK:
             print(f"process {answer.process_id}")
             return
-        print("\n".join(_lines([answer.prescription])))
+        _show([answer.prescription])
         if answer.prescription.kind == REFLEX:
             print(f"Approve it with: ghostshell reflex approve {answer.prescription.name} --robot {robot}")
-
-
-@task.command("add")
-def add_task(
-    sentence: Annotated[str, typer.Argument(help='such as "go to the kitchen and see whether the door is open"')],
-    name: OwnName = "",
-    robot: Robot = "coco",
-    wait: Wait = 5.0,
-) -> None:
-    """Keep a task; it does not begin by that."""
-    _add(robot, wait, sentence, name, TASK)
 
 
 @task.command("list")
@@ -161,7 +153,7 @@ def list_tasks(
     """Show the tasks of a robot, with the reason why each is one."""
     with _book(robot, wait) as client:
         shown = [p for p in client.prescriptions() if all_ or p.kind == TASK]
-        _show(shown, robot, "prescriptions" if all_ else "tasks")
+        _show(shown, f"{robot}: there are no {'prescriptions' if all_ else 'tasks'}")
 
 
 @task.command("run")
@@ -171,23 +163,12 @@ def run_task(name: Name, robot: Robot = "coco", wait: Wait = 5.0) -> None:
         print(f"{name}: process {client.do('RUN', name=name, author=getpass.getuser()).process_id}")
 
 
-@guideline.command("add")
-def add_guideline(
-    sentence: Annotated[str, typer.Argument(help='such as "you may pause a task that is not urgent to greet a visitor"')],
-    name: OwnName = "",
-    robot: Robot = "coco",
-    wait: Wait = 5.0,
-) -> None:
-    """Keep a guideline; it holds from now on. What it contradicts is shown."""
-    _add(robot, wait, sentence, name, GUIDELINE)
-
-
 @guideline.command("list")
 def list_guidelines(robot: Robot = "coco", wait: Wait = 5.0) -> None:
     """Show the guidelines of a robot, and the reflexes that contradict one."""
     with _book(robot, wait) as client:
         shown = [p for p in client.prescriptions() if p.kind == GUIDELINE or (p.kind == REFLEX and p.conflicts)]
-        _show(shown, robot, "guidelines")
+        _show(shown, f"{robot}: there are no guidelines")
 
 
 @reflex.command("add")
@@ -244,6 +225,20 @@ def show_reflex(name: Name, robot: Robot = "coco", wait: Wait = 3.0) -> None:
         _show_reflexes(client.do("LIST", name=name).reflexes)
 
 
+def observations_in(file: Path) -> str:
+    """Return the recorded observations of a file, as they are sent; end the program where it holds something else."""
+    from skill_kernel.observation.records import MOST_CHARS, observation_to_json, recorded
+
+    try:
+        path = file.expanduser()
+        if path.exists() and not path.is_file():
+            raise ValueError("it is no regular file")
+        with path.open(encoding="utf-8") as stream:
+            return "\n".join(map(observation_to_json, recorded(stream.read(MOST_CHARS + 1))))
+    except (OSError, RuntimeError, ValueError) as error:
+        fail(f"observations in {file} cannot be used: {error}", command="reflex test")
+
+
 @reflex.command("test")
 def test_reflex(
     name: Name,
@@ -254,9 +249,9 @@ def test_reflex(
     ] = None,
 ) -> None:
     """Tell when a reflex would have fired, and what it would have done."""
+    observations = observations_in(file) if file is not None else ""
     with _reflexes(robot, wait) as client:
-        observations = str(file.expanduser().resolve()) if file is not None else ""
-        print(client.do("TEST", name=name, observations_file=observations).report)
+        print(client.do("TEST", name=name, observations=observations).report)
 
 
 @reflex.command("approve")
@@ -269,11 +264,13 @@ def approve_reflex(
 ) -> None:
     """Let a proposed reflex fire from now on; shows its code and what it would have done, and asks."""
     with _reflexes(robot, wait) as client:
+        state = client.do("LIST", name=name).reflexes[0]
         if not yes:
-            _show_reflexes(client.do("LIST", name=name).reflexes)
+            _show_reflexes([state])
             print(client.do("TEST", name=name).report)
             typer.confirm(f"May '{name}' move the robot by itself from now on?", abort=True)
-        print(client.do("APPROVE", name=name, person=by or getpass.getuser()).report)
+        seen = {"sentence": state.sentence, "source": state.source}
+        print(client.do("APPROVE", name=name, person=by or getpass.getuser(), **seen).report)
 
 
 @reflex.command("disable")
@@ -289,7 +286,7 @@ def _row(state: Any) -> list[str]:
         holds = f"unknown: {state.stale_field}"
     acts = "acting" if state.acting else STATES[state.state]
     counts = [str(state.priority), holds, str(state.fired), f"{state.mean_us:.0f}"]
-    return [state.name, acts, *counts, shortened(state.sentence, SHOWN), state.reason or state.last]
+    return [state.name, acts, *counts, shown(state.sentence, SHOWN), state.reason or state.last]
 
 
 def _show_reflexes(reflexes: Iterable[Any]) -> None:

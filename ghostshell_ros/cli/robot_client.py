@@ -10,6 +10,7 @@ from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ghostshell_ros.cli.output import fail
+from skill_kernel.roles import Role
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -27,7 +28,7 @@ def spun(make: Callable[[], N]) -> Iterator[N]:
     """Spin a node on a thread of its own, in a ROS context that leaves signals to the command."""
     import rclpy
 
-    from ghostshell_ros.runtime.node_runtime import NodeHost
+    from ghostshell_ros.runtime.node_runtime import NodeHost, bounded_end
 
     rclpy.init(signal_handler_options=rclpy.SignalHandlerOptions.NO)
     node = make()
@@ -36,8 +37,9 @@ def spun(make: Callable[[], N]) -> Iterator[N]:
     try:
         yield node
     finally:
-        host.close()
-        rclpy.try_shutdown()
+        with bounded_end():
+            host.close()
+            rclpy.try_shutdown()
 
 
 def command_node(robot: str) -> RuntimeNode:
@@ -85,25 +87,32 @@ class RobotClient:
         """Ask something harmless once, so that no later answer is lost."""
         self._proven = self._proven or self.ask_again(harmless) is not None
 
-    def ask_again(self, request: Any) -> Any:
-        """Return the answer to an idempotent request, sent every AGAIN_S until one arrives or the command has waited.
+    def ask_again(self, request: Any, role: Role = Role.ANONYMOUS) -> Any:
+        """Return the answer to an idempotent request, sent every AGAIN_S until one arrives or the command has waited, each
+        time with a new proof of the role.
 
         A service that has not discovered its client yet loses its answer.
         """
         answers: queue.Queue[Any] = queue.Queue()
         end_s = time.monotonic() + self._wait_s
         while (left_s := end_s - time.monotonic()) > 0:
-            self.node.call_soon(lambda s=left_s: self._client.ask(request, answers.put, deadline_s=s, wait_s=s))
+            sent = self._signed(request, role)
+            self.node.call_soon(lambda r=sent, s=left_s: self._client.ask(r, answers.put, deadline_s=s, wait_s=s))
             if (answer := self._next(answers, min(AGAIN_S, left_s))) is not None:
                 return answer
         return fail(self._nobody)
 
-    def ask(self, request: Any, answer_s: float = 0.0) -> Any:
-        """Return the answer to one request, within `answer_s` or as long as the command waits."""
+    def ask(self, request: Any, answer_s: float = 0.0, role: Role = Role.ANONYMOUS) -> Any:
+        """Return the answer to one request with a proof of the role, within `answer_s` or as long as the command waits."""
         answers: queue.Queue[Any] = queue.Queue()
-        deadline_s = answer_s or self._wait_s
-        self.node.call_soon(lambda: self._client.ask(request, answers.put, deadline_s=deadline_s, wait_s=self._wait_s))
+        sent, deadline_s = self._signed(request, role), answer_s or self._wait_s
+        self.node.call_soon(lambda: self._client.ask(sent, answers.put, deadline_s=deadline_s, wait_s=self._wait_s))
         return self._next(answers, self._wait_s + deadline_s) or fail(self._nobody)
+
+    def _signed(self, request: Any, role: Role) -> Any:
+        from ghostshell_ros.runtime.signing import signed
+
+        return request if role is Role.ANONYMOUS else signed(self.node, self._service[1], request, role)
 
     def latched(self, within_s: float | None = None) -> Any:
         """Return the message of the topic; None where none comes within `within_s`, if that is given."""

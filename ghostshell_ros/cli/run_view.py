@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Any
 from ghostshell.msg import Plan, ProcessArray, ProcessState, ReflexStateArray, StepQueue, Subtask
 
 from function_tokens.run_model import REFLEX_ID, ProcessRun, RunModel, call_label, reflex_name
-from ghostshell_ros.cli.output import shortened
+from function_tokens.scheduling.queues import MOST_SHOWN
 from ghostshell_ros.runtime.node import RuntimeNode
 from ghostshell_ros.wire.events import read_events
 from ghostshell_ros.wire.qos import LATCHED, PLANS, QUEUES
 from ghostshell_ros.wire.values import seconds
+from skill_kernel.config.sections import shown
 from skill_kernel.events import (
     CallEvent,
     CallKind,
@@ -154,7 +155,8 @@ class RunView:
     def steps(self, queue: StepQueue, now_s: float) -> str:
         """Return a line when another step starts. One that is still being read is shown in the table alone."""
         process = self.model.process(queue.process_id, now_s)
-        process.running_step, process.queued_steps, process.steps_done = queue.running, tuple(queue.queued), queue.done
+        waiting = len(queue.queued) + queue.more
+        process.running_step, process.queued_steps, process.steps_done = queue.running, waiting, queue.done
         if queue.reading and not queue.queued:
             return ""
         before, self._steps[queue.process_id] = self._steps.get(queue.process_id, ""), queue.running
@@ -253,7 +255,7 @@ class RunView:
 
         table = Table("loop", "now", "cost", expand=True)
         for name, now, cost in self.rows(now_s):
-            table.add_row(escape(name), escape(shortened(now, SHOWN)), escape(cost))
+            table.add_row(escape(name), escape(shown(now, SHOWN)), escape(cost))
         return table
 
 
@@ -304,7 +306,9 @@ def _doing(process: ProcessRun, name: str, now_s: float) -> str:
 
 def _bar(process: ProcessRun) -> str:
     """Return a bar of the queue, occupied slots filled."""
-    return "▮" * len(process.queued_steps) + "▯" * max(0, QUEUE_SLOTS - len(process.queued_steps))
+    filled = min(process.queued_steps, MOST_SHOWN)
+    more = f" and {process.queued_steps - filled} more" if process.queued_steps > filled else ""
+    return "▮" * filled + "▯" * max(0, QUEUE_SLOTS - filled) + more
 
 
 def _cost(process: ProcessRun) -> str:

@@ -9,8 +9,10 @@ from typing import Annotated, Any
 
 import typer
 
-from ghostshell_ros.cli.output import fail, shortened
+from ghostshell_ros.cli.output import fail
 from ghostshell_ros.cli.robot_client import RobotClient, spun
+from skill_kernel.config.sections import shown
+from skill_kernel.roles import Role
 
 
 def _namespace(robot: str) -> str:
@@ -49,22 +51,33 @@ def say(
     raise typer.Exit(0 if obeyed or end.status == ProcessStatus.SUCCESS else 1)
 
 
-def halt(robot: Robot = "coco", wait: Wait = 10.0) -> None:
+As = Annotated[Role, typer.Option("--as", help="role whose key proves who asks; what safety halts only safety clears")]
+
+
+def halt(robot: Robot = "coco", wait: Wait = 10.0, as_: As = Role.OPERATOR) -> None:
     """Halt the robot at its safety gate; it stays halted until cleared."""
-    _trigger("halt", robot, wait)
+    # Whoever may halt; only safety needs to be known for it.
+    halts = {"command": 1} if as_ is Role.SAFETY else {}
+    with _gate(robot, wait, "ghostshell/ControlHalt control_halt" if halts else "std_srvs/Trigger halt") as client:
+        _say_halt(robot, client.ask_again(client.type.Request(**halts), as_ if halts else Role.ANONYMOUS))
 
 
-def clear(robot: Robot = "coco", wait: Wait = 10.0) -> None:
-    """Clear a halt, so that the robot takes instructions again."""
-    _trigger("clear_halt", robot, wait)
+def clear(robot: Robot = "coco", wait: Wait = 10.0, as_: As = Role.OPERATOR) -> None:
+    """Clear a halt, so that the robot takes instructions again. A halt that comes meanwhile stays."""
+    with _gate(robot, wait, "ghostshell/ControlHalt control_halt") as client:
+        seen = client.ask_again(client.type.Request(command=client.type.Request.LOOK))
+        request = client.type.Request(command=client.type.Request.CLEAR, number=seen.number)
+        _say_halt(robot, client.ask_again(request, as_))
 
 
-def _trigger(service: str, robot: str, wait: float) -> None:
+def _gate(robot: str, wait: float, service: str) -> RobotClient:
     nobody = f"no robot '{robot}' answers ({service}); is it launched on this ROS domain?"
-    with RobotClient(robot, wait, service=f"std_srvs/Trigger {service}", nobody=nobody) as client:
-        answer = client.ask_again(client.type.Request())
-        print(f"{robot}: {answer.message or service}")
-        raise typer.Exit(0 if answer.success else 1)
+    return RobotClient(robot, wait, service=service, nobody=nobody)
+
+
+def _say_halt(robot: str, answer: Any) -> None:
+    print(f"{robot}: {answer.message}")
+    raise typer.Exit(0 if answer.success else 1)
 
 
 ProcessId = Annotated[str, typer.Argument(help="process, or the beginning of its id; empty: the newest it fits")]
@@ -135,7 +148,7 @@ def _table(processes: Sequence[Any], now_s: float) -> list[str]:
     lines = []
     for row, notes in zip((heading, *rows), ([], *map(_notes, processes)), strict=True):
         lines.append("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
-        lines += [" " * (widths[0] + 2) + shortened(note, WHY_SHOWN) for note in notes if note]
+        lines += [" " * (widths[0] + 2) + shown(note, WHY_SHOWN) for note in notes if note]
     return lines
 
 
@@ -146,7 +159,7 @@ def _row(process: Any, now_s: float) -> tuple[str, ...]:
     created_s, ended_s = seconds(process.created), seconds(process.ended)
     source = ProcessSource(process.source).name.lower()
     failed = f", {process.calls_failed} failed" if process.calls_failed else ""
-    said = shortened(process.instruction, SHOWN) + ("" if source == "user" else f" ({source})")
+    said = shown(process.instruction, SHOWN) + ("" if source == "user" else f" ({source})")
     return (
         process.process_id,
         ProcessStatus(process.status).name,

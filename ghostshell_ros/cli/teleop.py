@@ -76,8 +76,13 @@ def teleop(
 
     import rclpy
     from geometry_msgs.msg import Twist
+    from ghostshell.srv import ControlHalt
     from rclpy.signals import SignalHandlerOptions
     from std_srvs.srv import Trigger
+
+    from ghostshell_ros.runtime.node_runtime import bounded_end
+    from ghostshell_ros.runtime.signing import signed
+    from skill_kernel.roles import Act, key_role
 
     if not sys.stdin.isatty():
         raise typer.BadParameter("teleop reads keys from a terminal; publish cmd_vel_teleop instead")
@@ -85,7 +90,8 @@ def teleop(
     node = rclpy.create_node("ghostshell_teleop", namespace=robot, use_global_arguments=False)
     try:
         publisher = node.create_publisher(Twist, "cmd_vel_teleop", 10)
-        services = {name: node.create_client(Trigger, name) for name in ("halt", "clear_halt", "release_teleop")}
+        services = {name: node.create_client(Trigger, name) for name in ("halt", "release_teleop")}
+        control = node.create_client(ControlHalt, "control_halt")
         if not services["release_teleop"].wait_for_service(timeout_sec=wait):
             fail(f"no base '{robot}' answers release_teleop; is it launched on this domain?")
         print(HELP)
@@ -99,6 +105,9 @@ def teleop(
                         todo = pressed
                 if todo in services:
                     services[todo].call_async(Trigger.Request())
+                elif todo == "clear_halt":
+                    clear = ControlHalt.Request(command=ControlHalt.Request.CLEAR)
+                    control.call_async(signed(node, "control_halt", clear, key_role(Act.CLEAR)))
                 message = Twist()
                 message.linear.x, message.linear.y, message.angular.z = keyboard.velocity(time.monotonic())
                 publisher.publish(message)
@@ -108,8 +117,9 @@ def teleop(
         answer = released.result() if released.done() else None
         print(f"{robot}: {answer.message if answer else 'the gate did not answer; it halts the robot'}")
     finally:
-        node.destroy_node()
-        rclpy.try_shutdown()
+        with bounded_end():
+            node.destroy_node()
+            rclpy.try_shutdown()
 
 
 @contextmanager

@@ -14,16 +14,15 @@ from sensor_msgs.msg import LaserScan
 
 from ghostshell_ros.drivers.driver import DriverRefusal
 from ghostshell_ros.drivers.moving import Move, MovingDriver
-from ghostshell_ros.drivers.navigators import Destination, GridNavigator, Nav2Navigator, Navigator
-from ghostshell_ros.navigation.motion import DriveError, DriveMotion, DriveTolerance, StallWatch, in_the_way
-from ghostshell_ros.navigation.trip import TripLimits
+from ghostshell_ros.drivers.navigators import GridNavigator, Nav2Navigator, Navigator
+from ghostshell_ros.navigation.motion import DriveError, DriveMotion, StallWatch, in_the_way
+from ghostshell_ros.navigation.trip import Destination
 from ghostshell_ros.runtime.goal_server import Goal
 from ghostshell_ros.runtime.node import Health, Level
 from ghostshell_ros.wire.codec import filled
 from ghostshell_ros.wire.values import yaw_of
 from skill_kernel.config.sections import nearest
 from skill_kernel.safety.base_gate import Velocity
-from skill_kernel.safety.obstacles import Points
 from skill_kernel.skills.drivers import Pose2D, map_pose
 
 PROGRESS_M = 0.02
@@ -44,12 +43,6 @@ class BaseDriver(MovingDriver):
     def __init__(self, name: str = "base_driver", **options: Any) -> None:
         super().__init__(name, **options)
         self.stall_s = self.declare("stall_s", 2.5, "time without progress that ends a move [s]", 0.5, 30.0)
-        self.drive_tolerance = DriveTolerance(
-            linear=self.declare("drive_tolerance_m", 0.03, "tolerance of a way [m]", 0.005, 0.5),
-            angular=self.declare("tolerance_rad", 0.03, "tolerance of a turn [rad]", 0.005, 0.5),
-            creep_linear=self.declare("creep_mps", 0.08, "least speed near the end [m/s]", 0.01, 0.5),
-            creep_angular=self.declare("creep_radps", 0.15, "least turn near the end [rad/s]", 0.01, 1.0),
-        )
         self.max_distance = self.declare("max_distance_m", 20.0, "longest way of a move [m]", 0.1, 1000.0)
         self.max_turn = self.declare("max_turn_rad", 13.0, "largest turn of a move [rad]", 0.1, 100.0)
         kind = self.declare(
@@ -61,15 +54,8 @@ class BaseDriver(MovingDriver):
             GridNavigator,
             resolution_m=self.declare("resolution_m", 0.05, "edge of a map cell [m]", 0.02, 0.2),
             map_size_m=self.declare("map_size_m", 24.0, "edge of the map that goes with the robot [m]", 4.0, 60.0),
-            margin_m=self.declare("margin_m", 0.05, "kept free around the base besides [m]", 0.0, 0.5),
-            goal_reach_m=self.declare(
-                "goal_reach_m", 0.4, "a goal too near to an obstacle is moved by so much at most [m]", 0.0, 2.0
-            ),
-            limits=TripLimits(
-                no_path_s=self.declare("no_path_s", 4.0, "how long to look for a path [s]", 0.5, 60.0),
-                blocked_s=self.declare("blocked_s", 6.0, "time without progress that ends a way [s]", 1.0, 60.0),
-                replan_s=self.declare("replan_s", 2.0, "between two plannings on the way [s]", 0.2, 30.0),
-            ),
+            no_path_s=self.declare("no_path_s", 4.0, "how long to look for a path [s]", 0.5, 60.0),
+            blocked_s=self.declare("blocked_s", 6.0, "time without progress that ends a way [s]", 1.0, 60.0),
         )
         nav2 = partial(
             Nav2Navigator,
@@ -81,7 +67,7 @@ class BaseDriver(MovingDriver):
             ),
         )
         self._odom_frame = "odom"
-        self.navigator: Navigator = nav2(self, self.send) if kind == "nav2" else grid(self, self.base, self._seen)
+        self.navigator: Navigator = nav2(self) if kind == "nav2" else grid(self)
         self.serve(Drive, "drive", lambda goal: _Drive(self, goal))
         self.serve(NavigateTo, "navigate_to", lambda goal: _Navigate(self, goal))
 
@@ -91,12 +77,11 @@ class BaseDriver(MovingDriver):
         return self._odom_frame.removesuffix("odom") + "map"
 
     def located(self, message: Odometry) -> None:
-        assert self.pose is not None
         self._odom_frame = message.header.frame_id
-        self.navigator.located(self.pose, message, self.map_frame)
+        self.navigator.located(message, self.map_frame)
 
     def scanned(self, message: LaserScan) -> None:
-        self.navigator.scanned(self.pose, message)
+        self.navigator.scanned(message)
 
     def health(self) -> Health:
         health, complaint = super().health(), self.navigator.complaint()
@@ -105,10 +90,6 @@ class BaseDriver(MovingDriver):
     def close(self) -> None:
         self.navigator.close()
         super().close()
-
-    def _seen(self) -> tuple[Pose2D, Points | None]:
-        assert self.pose is not None
-        return self.pose, self.points
 
 
 class _Drive(Move):
@@ -145,7 +126,6 @@ class _Drive(Move):
                 turn=request.turn,
                 max_linear=request.max_linear,
                 max_angular=request.max_angular,
-                tolerance=self.driver.drive_tolerance,
             )
         except DriveError as error:
             raise DriverRefusal(Drive.Goal.BAD_GOAL, str(error)) from error

@@ -15,11 +15,13 @@ from ghostshell_ros.drivers.senses import RosSenses
 from ghostshell_ros.runtime.lifecycle import DriverStates
 from ghostshell_ros.runtime.node import RuntimeNode
 from ghostshell_ros.runtime.service_client import Request, ServiceClient
+from ghostshell_ros.runtime.signing import signed
 from ghostshell_ros.wire.codec import interface
 from ghostshell_ros.wire.values import ros_text
 from skill_kernel.codes import MemoryCode
 from skill_kernel.config.sections import nearest
 from skill_kernel.robot import RobotConfig, RobotConfigError
+from skill_kernel.roles import Act, key_role
 from skill_kernel.skills.drivers import MemoryAnswer, StopEvent
 
 LOOK_S = 0.2
@@ -101,6 +103,7 @@ class MemoryCaller:
         asked: list[Request] = []
         robot = self._node.get_namespace().strip("/")
         request = QueryMemory.Request(question=ros_text(question), robot=robot)
+        request = signed(self._node, MEMORY, request, key_role(Act.PRIVATE))
         begun = self._node.steady_now()
         wait_s = min(timeout_s, MEMORY_WAIT_S)
 

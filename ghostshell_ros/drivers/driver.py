@@ -11,8 +11,9 @@ from typing import Any
 from rclpy.timer import Timer
 from std_msgs.msg import Bool
 
-from ghostshell_ros.runtime.goal_server import Goal, GoalServer, with_reason
+from ghostshell_ros.runtime.goal_server import Goal, GoalServer
 from ghostshell_ros.runtime.lifecycle import ManagedNode
+from ghostshell_ros.runtime.node import with_reason
 from ghostshell_ros.wire.qos import LATCHED
 from skill_kernel.skills.drivers import DriverRefusal as DriverRefusal
 
@@ -20,7 +21,7 @@ FREE_S = 0.35
 """Time a goal waits to hear that a halt was cleared or the base given back; the kernel may hear of it sooner."""
 FEEDBACK_S = 0.1
 """Time between two feedbacks of a goal; a caller takes 0.5 s of silence for the driver's death."""
-HALTED = "the safety gate is halted: call clear_halt when it is safe"
+HALTED = "the safety gate is halted; when it is safe: ghostshell clear"
 TELEOP = "an operator drives the base (teleop): ask again when he has given it back (release_teleop)"
 
 
@@ -31,6 +32,7 @@ class Job:
         self.driver, self.goal = driver, goal
         self.begun_at = self.feedback_at = 0.0
         """Steady time of its begin and of its last feedback."""
+        self.code: Callable[[int], int] = int
         self.done = False
         """True once the goal was reached; `result` may look at it."""
 
@@ -89,12 +91,16 @@ class Driver(ManagedNode):
         """True while an operator has the base; kept with `watch_gate`."""
         self._loop: Timer | None = None
 
-    def serve(self, action_type: Any, name: str, begin: Callable[[Goal], Job]) -> None:
-        """Serve an action. `begin` makes a goal's Job and may raise DriverRefusal. Set `rate_hz` before."""
+    def serve(self, action_type: Any, name: str, begin: Callable[[Goal], Job], code: Callable[[int], int] = int) -> None:
+        """Serve an action. `begin` makes a goal's Job and may raise DriverRefusal. Set `rate_hz` before.
+
+        `code` turns the codes of refusals into those of the action, where it has its own.
+        """
         if self._loop is None:
             self._loop = self.steady_timer(1.0 / self.rate_hz, self.step_jobs)
             self._loop.cancel()
-        GoalServer(self, action_type, name, on_goal=partial(self._on_goal, action_type, begin), on_cancel=self._on_cancel)
+        on_goal = partial(self._on_goal, action_type, begin, code)
+        GoalServer(self, action_type, name, on_goal=on_goal, on_cancel=self._on_cancel)
 
     def watch_gate(self, *, teleop: bool = True) -> None:
         """Subscribe `halted` and `teleop_active` (std_msgs/Bool, latched); jobs are stepped at every change."""
@@ -120,13 +126,14 @@ class Driver(ManagedNode):
             job.release()
         super().close()
 
-    def _on_goal(self, action_type: Any, begin: Callable[[Goal], Job], goal: Goal) -> None:
+    def _on_goal(self, action_type: Any, begin: Callable[[Goal], Job], code: Callable[[int], int], goal: Goal) -> None:
         try:
             job = begin(goal)
         except DriverRefusal as refusal:
-            goal.abort(with_reason(action_type.Result(), refusal.code, str(refusal)))
+            goal.abort(with_reason(action_type.Result(), code(refusal.code), str(refusal)))
             return
-        job.begun_at = job.feedback_at = self.steady_now()
+        job.begun_at, job.code = self.steady_now(), code
+        job.feedback_at = job.begun_at
         self.jobs[goal.goal_id] = job
         if self._loop is not None and self._loop.is_canceled():
             self._loop.reset()
@@ -135,14 +142,17 @@ class Driver(ManagedNode):
     def _step(self, job: Job, now: float) -> None:
         try:
             job.done = job.step(now)
+            if job.done:
+                job.goal.succeed(self._ended(job))
+            elif now - job.feedback_at >= 0.9 * FEEDBACK_S:
+                job.feedback_at = now
+                job.goal.feedback(job.feedback())
         except DriverRefusal as refusal:
-            job.goal.abort(with_reason(self._ended(job), refusal.code, str(refusal)))
-            return
-        if job.done:
-            job.goal.succeed(self._ended(job))
-        elif now - job.feedback_at >= 0.9 * FEEDBACK_S:
-            job.feedback_at = now
-            job.goal.feedback(job.feedback())
+            job.goal.abort(with_reason(self._ended(job), job.code(refusal.code), str(refusal)))
+        except Exception as error:  # noqa: BLE001 - whatever it is, the goal ends and its part comes to rest
+            job.goal.fail(error)
+            if job.goal.goal_id in self.jobs:
+                self._ended(job)
 
     def _on_cancel(self, goal: Goal) -> None:
         job = self.jobs.get(goal.goal_id)
@@ -150,10 +160,11 @@ class Driver(ManagedNode):
             goal.canceled(self._ended(job))
 
     def _ended(self, job: Job) -> Any:
-        result = job.result()
         del self.jobs[job.goal.goal_id]
-        job.ended()
-        return result
+        try:
+            return job.result()
+        finally:
+            job.ended()
 
     def _on_halted(self, message: Bool) -> None:
         self.halted = message.data

@@ -5,8 +5,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from control_msgs.action import FollowJointTrajectory
@@ -62,7 +61,7 @@ class MoveJointsDriver(Driver):
         self.watch_gate(teleop=False)
         self.serve(MoveJoints, "move_joints", lambda goal: _MoveJoints(self, goal))
         name = "joint_trajectory_controller/follow_joint_trajectory"
-        self.serve(FollowJointTrajectory, name, lambda goal: _FollowJointTrajectory(self, goal))
+        self.serve(FollowJointTrajectory, name, lambda goal: _FollowJointTrajectory(self, goal), code=_standard)
 
     @property
     def gate_silent(self) -> bool:
@@ -202,23 +201,11 @@ _ERRORS: dict[int, int] = {
 """Codes of the action; it has only INVALID_GOAL for all others."""
 
 
-@contextmanager
-def _standard_codes() -> Iterator[None]:
-    try:
-        yield
-    except DriverRefusal as refusal:
-        raise DriverRefusal(_ERRORS.get(refusal.code, FollowJointTrajectory.Result.INVALID_GOAL), str(refusal)) from refusal
+def _standard(code: int) -> int:
+    return _ERRORS.get(code, FollowJointTrajectory.Result.INVALID_GOAL)
 
 
 class _FollowJointTrajectory(_Motion):
-    def __init__(self, driver: MoveJointsDriver, goal: Goal) -> None:
-        with _standard_codes():
-            super().__init__(driver, goal)
-
-    def step(self, now: float) -> bool:
-        with _standard_codes():
-            return super().step(now)
-
     def take(self, request: FollowJointTrajectory.Goal) -> None:
         if request.multi_dof_trajectory.joint_names or request.component_path_tolerance or request.component_goal_tolerance:
             raise DriverRefusal(

@@ -4,13 +4,11 @@
 from __future__ import annotations
 
 import math
-import traceback
 from abc import abstractmethod
 from array import array
 from collections import deque
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from geometry_msgs.msg import PoseStamped, TransformStamped, Twist
@@ -22,29 +20,18 @@ from sensor_msgs.msg import LaserScan
 from tf2_msgs.msg import TFMessage
 
 from ghostshell_ros.drivers.driver import DriverRefusal
+from ghostshell_ros.drivers.moving import MovingDriver
 from ghostshell_ros.navigation.motion import StallWatch, composed, wrapped
-from ghostshell_ros.navigation.planner import OccupancyGrid, Place, Plan, PlannerCosts, plan
-from ghostshell_ros.navigation.trip import Trip, TripEnd, TripLimits
+from ghostshell_ros.navigation.planner import OccupancyGrid, Place, Plan, plan
+from ghostshell_ros.navigation.trip import DETOUR_M, DETOURS, Destination, Trip, TripEnd
 from ghostshell_ros.runtime.goal_client import GoalClient, GoalEnd, SentGoal
-from ghostshell_ros.runtime.node import NodeStartError, RuntimeNode
+from ghostshell_ros.runtime.node import NodeStartError
 from ghostshell_ros.wire.qos import LATCHED, SENSORS
 from ghostshell_ros.wire.sensing import pose_of, velocity_of
 from ghostshell_ros.wire.values import seconds
 from skill_kernel.codes import CallCode
-from skill_kernel.robot import BaseConfig
 from skill_kernel.safety.base_gate import STILL, Velocity
-from skill_kernel.safety.obstacles import Points
 from skill_kernel.skills.drivers import Pose2D
-
-
-@dataclass(frozen=True)
-class Destination:
-    """Say where to go in the map frame [m, rad], and how near is there; `yaw` None leaves the heading open."""
-
-    x: float
-    y: float
-    yaw: float | None
-    tolerance: float
 
 
 class Navigator:
@@ -66,11 +53,11 @@ class Navigator:
     def ended(self) -> None:
         """Come to rest and let nothing go on: the destination is reached or given up."""
 
-    def located(self, pose: Pose2D, message: Odometry, map_frame: str) -> None:
-        """Take in an odometry."""
+    def located(self, message: Odometry, map_frame: str) -> None:
+        """Take in an odometry, whose pose the driver has."""
 
-    def scanned(self, pose: Pose2D | None, message: LaserScan) -> None:
-        """Take in a scan; `pose` is the last odometry's."""
+    def scanned(self, message: LaserScan) -> None:
+        """Take in a scan, whose points the driver has."""
 
     def complaint(self) -> str:
         """Return why it cannot work now; empty when it can."""
@@ -88,6 +75,8 @@ MAP_S = 1.0
 """Time between two published maps."""
 SCAN_S = 0.2
 """Time between two scans taken into the map."""
+GOAL_REACH_M = 0.4
+"""Distance by which a goal too near to an obstacle is moved at most."""
 
 
 class GridNavigator(Navigator):
@@ -99,22 +88,9 @@ class GridNavigator(Navigator):
     Publishes `map` (nav_msgs/OccupancyGrid, latched, every second while somebody listens) and `plan` (nav_msgs/Path).
     """
 
-    def __init__(
-        self,
-        node: RuntimeNode,
-        base: BaseConfig,
-        seen: Callable[[], tuple[Pose2D, Points | None]],
-        *,
-        resolution_m: float,
-        map_size_m: float,
-        margin_m: float,
-        goal_reach_m: float,
-        limits: TripLimits,
-    ) -> None:
-        """Start the planner. `seen` gives the last odometry and the obstacles around it, None without a scan."""
-        self._node, self._base, self._seen = node, base, seen
-        self._goal_reach, self._limits = goal_reach_m, limits
-        self._costs = PlannerCosts(base.radius, margin=margin_m)
+    def __init__(self, driver: MovingDriver, *, resolution_m: float, map_size_m: float, **limits: float) -> None:
+        """Start the planner. `limits` are those of a Trip."""
+        self._driver, self._base, self._limits = driver, driver.base, limits
         self._grid = OccupancyGrid(resolution=resolution_m, size=2 * round(map_size_m / resolution_m / 2))
         self._odom_frame = self._map_frame = ""
         self._past: deque[tuple[float, Pose2D]] = deque(maxlen=60)
@@ -123,53 +99,43 @@ class GridNavigator(Navigator):
         self._planning = False
         self._planner = ThreadPoolExecutor(1, thread_name_prefix="planner")
         self._published = -1
-        self._map = node.create_publisher(OccupancyGridMessage, "map", LATCHED)
-        self._plan = node.create_publisher(Path, "plan", LATCHED)
-        self._tf_static = node.create_publisher(TFMessage, "/tf_static", TF_STATIC)
-        node.steady_timer(MAP_S, self._publish_map)
+        self._map = driver.create_publisher(OccupancyGridMessage, "map", LATCHED)
+        self._plan = driver.create_publisher(Path, "plan", LATCHED)
+        self._tf_static = driver.create_publisher(TFMessage, "/tf_static", TF_STATIC)
+        driver.steady_timer(MAP_S, self._publish_map)
 
     def begin(self, destination: Destination, map_frame: str) -> None:
-        self._trip = Trip(
-            self._base,
-            (destination.x, destination.y),
-            yaw=destination.yaw,
-            tolerance=destination.tolerance,
-            now=self._node.steady_now(),
-            limits=self._limits,
-        )
+        self._trip = Trip(self._base, destination, self._driver.steady_now(), **self._limits)
 
     def step(self, now: float) -> Velocity | None:
         trip = self._trip
-        assert trip is not None
-        pose, points = self._seen()
-        wish = trip.step(now, pose, self._grid, points)
+        pose = self._driver.pose
+        assert trip is not None and pose is not None
+        wish = trip.step(now, pose, self._grid, self._driver.points)
         if trip.end is TripEnd.ARRIVED:
             return None
         if trip.end is not None:
             raise DriverRefusal(TRIP_CODES[trip.end], trip.reason)
         if not self._planning and trip.wants_plan(now):
             self._planning = True
-            reach = max(self._goal_reach, trip.tolerance)
+            reach = max(GOAL_REACH_M, trip.tolerance)
             self._planner.submit(self._plan_apart, trip, self._grid.copy(), (pose.x, pose.y), reach)
         return wish if wish is not None else STILL
 
     def _plan_apart(self, trip: Trip, grid: OccupancyGrid, start: Place, reach: float) -> None:
         """Plan on the planner's thread, because commands and feedback must not wait for it."""
-        try:
-            found = plan(grid, self._costs, start, trip.goal, goal_reach=reach)
-        except Exception:  # noqa: BLE001 - logged; the trip ends for want of a path
-            self._node.get_logger().error(f"planning failed:\n{traceback.format_exc()}")
-            found = None
-        self._node.call_soon(self._planned, trip, found)
+        # What raises is logged, and the trip ends for want of a path.
+        found = self._driver.guarded(partial(plan, grid, self._base.radius, start, trip.goal, goal_reach=reach))()
+        self._driver.call_soon(self._planned, trip, found)
 
     def _planned(self, trip: Trip, found: Plan | None) -> None:
         self._planning = False
         if trip is not self._trip:
             return
-        trip.planned(self._node.steady_now(), found)
+        trip.planned(self._driver.steady_now(), found)
         path = Path()
         path.header.frame_id = self._map_frame
-        path.header.stamp = self._node.get_clock().now().to_msg()
+        path.header.stamp = self._driver.get_clock().now().to_msg()
         for x, y in found.places if found is not None else ():
             place = PoseStamped(header=path.header)
             place.pose.position.x, place.pose.position.y, place.pose.orientation.w = x, y, 1.0
@@ -183,8 +149,8 @@ class GridNavigator(Navigator):
     def ended(self) -> None:
         self._trip = None
 
-    def located(self, pose: Pose2D, message: Odometry, map_frame: str) -> None:
-        self._past.append((seconds(message.header.stamp), pose))
+    def located(self, message: Odometry, map_frame: str) -> None:
+        self._past.append((seconds(message.header.stamp), pose_of(message.pose.pose)))
         if message.header.frame_id != self._odom_frame:
             self._odom_frame, self._map_frame = message.header.frame_id, map_frame
             same = TransformStamped(child_frame_id=self._odom_frame)
@@ -193,9 +159,9 @@ class GridNavigator(Navigator):
             same.transform.rotation.w = 1.0
             self._tf_static.publish(TFMessage(transforms=[same]))
 
-    def scanned(self, pose: Pose2D | None, message: LaserScan) -> None:
+    def scanned(self, message: LaserScan) -> None:
         """Take the scan into the map from where the robot was at its time."""
-        now = self._node.steady_now()
+        now, pose = self._driver.steady_now(), self._driver.pose
         if pose is None or now - self._mapped_at < SCAN_S * 0.9:
             return
         self._mapped_at = now
@@ -229,7 +195,7 @@ class GridNavigator(Navigator):
         self._published = grid.updates
         message = OccupancyGridMessage(data=array("b", grid.occupancy().tobytes()))
         message.header.frame_id = self._map_frame
-        message.header.stamp = self._node.get_clock().now().to_msg()
+        message.header.stamp = self._driver.get_clock().now().to_msg()
         message.info.resolution = grid.resolution
         message.info.width = message.info.height = grid.size
         message.info.origin.position.x = grid.origin[0] * grid.resolution
@@ -245,9 +211,6 @@ FRESH_S = 0.15
 ANSWER_S = 1.0
 """Time until a goal that was not accepted is asked for by its id, because the answer may be lost; for as long again."""
 PROGRESS_M = 0.1
-DETOUR_M = 0.3
-"""Growth from which on a way counts as a new one, whose progress begins again."""
-DETOURS = 8
 NAV2_CODES = {NavigateTo.Goal.NO_PATH: (200, 201, 203, 204, 205, 206, 207, 208), NavigateTo.Goal.LOCALISATION_LOST: (102, 202)}
 """Codes of nav2_msgs' ComputePathToPose (200 and on) and FollowPath (100 and on) in Jazzy; any other is BLOCKED."""
 NAV2_NAMES = {
@@ -276,17 +239,8 @@ class Nav2Navigator(Navigator):
     a goal of this driver runs and nobody has stopped it; at any other time, as for a goal set in RViz, they go nowhere.
     """
 
-    def __init__(
-        self,
-        node: RuntimeNode,
-        send: Callable[[Velocity], None],
-        *,
-        action: str,
-        wait_s: float,
-        silence_s: float,
-        patience_s: float,
-    ) -> None:
-        """Make the client. `send` takes a velocity to the gate. Raises NodeStartError without nav2_msgs."""
+    def __init__(self, driver: MovingDriver, *, action: str, wait_s: float, silence_s: float, patience_s: float) -> None:
+        """Make the client. Raises NodeStartError without nav2_msgs."""
         try:
             from nav2_msgs.action import NavigateToPose
         except ImportError as error:
@@ -294,10 +248,10 @@ class Nav2Navigator(Navigator):
                 f"navigation 'nav2' needs nav2_msgs ({error}): install it (`sudo apt install ros-jazzy-navigation2`) and "
                 "source ROS again, or set navigation to 'embedded'"
             ) from error
-        self._node, self._send, self._action = node, send, action
+        self._driver, self._action = driver, action
         self._wait_s, self._silence_s, self._patience_s = wait_s, silence_s, patience_s
         self._type = NavigateToPose
-        self._client = GoalClient(node, NavigateToPose, action)
+        self._client = GoalClient(driver, NavigateToPose, action)
         self._destination: Destination | None = None
         self._frame = "map"
         self._sent: SentGoal | None = None
@@ -308,7 +262,7 @@ class Nav2Navigator(Navigator):
         self._stall = StallWatch(patience_s, PROGRESS_M)
         self._detours = 0
         self._wish: tuple[float, Velocity] = (-math.inf, STILL)
-        node.create_subscription(Twist, "cmd_vel_nav2", self._on_velocity, SENSORS)
+        driver.create_subscription(Twist, "cmd_vel_nav2", self._on_velocity, SENSORS)
 
     def complaint(self) -> str:
         # Asking is what probes the server, so that the first goal need not wait for it.
@@ -317,7 +271,7 @@ class Nav2Navigator(Navigator):
     def begin(self, destination: Destination, map_frame: str) -> None:
         self._destination, self._frame = destination, map_frame
         self._sent = self._end = self._at = None
-        self._begun_at = self._node.steady_now()
+        self._begun_at = self._driver.steady_now()
         self._left, self._detours = math.inf, 0
         self._stall = StallWatch(self._patience_s, PROGRESS_M)
         self._wish = (-math.inf, STILL)
@@ -360,7 +314,7 @@ class Nav2Navigator(Navigator):
             return
         pose = PoseStamped()
         pose.header.frame_id = self._frame
-        pose.header.stamp = self._node.get_clock().now().to_msg()
+        pose.header.stamp = self._driver.get_clock().now().to_msg()
         pose.pose.position.x, pose.pose.position.y = goal.x, goal.y
         yaw = goal.yaw or 0.0
         pose.pose.orientation.w, pose.pose.orientation.z = math.cos(yaw / 2), math.sin(yaw / 2)
@@ -375,7 +329,7 @@ class Nav2Navigator(Navigator):
         self._sent = sent
 
     def _absent(self) -> str:
-        action = self._node.resolve_topic_name(self._action)
+        action = self._driver.resolve_topic_name(self._action)
         return f"no action server {action} answers: start Nav2 (bt_navigator, activated), or set navigation to 'embedded'"
 
     def _wait_for_answer(self, now: float) -> None:
@@ -405,12 +359,12 @@ class Nav2Navigator(Navigator):
         return math.dist((self._destination.x, self._destination.y), (at.x, at.y))
 
     def _on_accepted(self) -> None:
-        self._heard_at = self._node.steady_now()
+        self._heard_at = self._driver.steady_now()
 
     def _on_feedback(self, feedback: Any) -> None:
         if self._destination is None:
             return
-        self._heard_at = self._node.steady_now()
+        self._heard_at = self._driver.steady_now()
         self._at = pose_of(feedback.current_pose.pose)
         # It is 0 while there is no path.
         left = max(float(feedback.distance_remaining), self._away(self._at))
@@ -427,8 +381,8 @@ class Nav2Navigator(Navigator):
         if self._sent is None or not self._sent.accepted or self._sent.ended:
             return
         wish = velocity_of(message)
-        self._wish = (self._node.steady_now(), wish)
-        self._send(wish)
+        self._wish = (self._driver.steady_now(), wish)
+        self._driver.send(wish)
 
 
 def _why(code: int, text: str) -> tuple[int, str]:

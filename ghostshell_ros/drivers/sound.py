@@ -123,6 +123,7 @@ class SoundJob(TimedJob):
             )
         except OSError as error:
             self._failure = str(error)
+            self.driver.call_soon(self.driver.step_jobs)
             return
         threading.Thread(target=self._wait, args=(self._process,), daemon=True).start()
 
@@ -145,16 +146,11 @@ class SoundJob(TimedJob):
         if status != 0:
             self._failure = f"{self._command[0]} ended with status {status}: {text[:200]}"
         elif self._loop:
-            self._again = self.driver.call_later(LOOP_PAUSE_S, self._start_again)
+            self._again = self.driver.call_later(LOOP_PAUSE_S, self._start)
             return
         else:
             self._over = True
         self.driver.step_jobs()
-
-    def _start_again(self) -> None:
-        self._start()
-        if self._failure:
-            self.driver.step_jobs()
 
 
 def _kill(process: subprocess.Popen[bytes]) -> None:

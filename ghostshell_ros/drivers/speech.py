@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
@@ -15,8 +16,8 @@ SENTENCE_PAUSE_S = 0.3
 CLAUSE_PAUSE_S = 0.15
 SLOWEST, FASTEST = 0.25, 4.0
 MAX_PHRASE = 160
-_ENDS = ".!?;:,\u2026\n"
-_WIDE_ENDS = "\u3002\uff01\uff1f\uff1b\uff1a\uff0c\u3001"
+_MARK = re.compile("[.!?;:,\u2026\n\u3002\uff01\uff1f\uff1b\uff1a\uff0c\u3001]")
+_CJK = re.compile("[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7a3\uf900-\ufaff\U00020000-\U0003ffff]")
 
 _SENTENCE = frozenset(".!?…。！？\n")
 _CLAUSE = frozenset(",;:，；：、—–")
@@ -31,14 +32,7 @@ def clamp_rate(rate: float) -> float:
 
 def is_cjk(char: str) -> bool:
     """Return whether a character is Chinese, Japanese or Korean writing."""
-    code = ord(char)
-    return (
-        0x3040 <= code <= 0x30FF
-        or 0x3400 <= code <= 0x9FFF
-        or 0xAC00 <= code <= 0xD7A3
-        or 0xF900 <= code <= 0xFAFF
-        or 0x20000 <= code <= 0x3FFFF
-    )
+    return _CJK.match(char) is not None
 
 
 def _seconds(char: str) -> float:
@@ -88,21 +82,22 @@ def phrases(pieces: Iterable[str]) -> Iterator[str]:
     pending = ""
     for piece in pieces:
         pending += "".join(c for c in piece if unicodedata.category(c) != "Cf")
-        while (cut := _boundary(pending)) is not None:
-            yield from _worth_saying(pending[:cut])
-            pending = pending[cut:]
+        begin, end = 0, _boundary(pending, 0)
+        while end is not None or len(pending) - begin > MAX_PHRASE:
+            # Without a mark it is cut behind the last space that one breath reaches.
+            cut = end or pending.rfind(" ", begin + 1, begin + MAX_PHRASE) + 1 or begin + MAX_PHRASE
+            yield from _worth_saying(pending[begin:cut])
+            begin, end = cut, None if end is None else _boundary(pending, cut)
+        pending = pending[begin:]
     yield from _worth_saying(pending)
 
 
-def _boundary(text: str) -> int | None:
-    for i, c in enumerate(text):
-        if c in _WIDE_ENDS or (c in _ENDS and not (c in ".,:" and text[i - 1 : i].isdigit())):
+def _boundary(text: str, begin: int) -> int | None:
+    """Return the end of the phrase from `begin` on, None where there is none yet."""
+    for found in _MARK.finditer(text, begin):
+        i = found.start()
+        if text[i] not in ".,:" or not text[i - 1 : i].isdigit() or (i + 1 < len(text) and not text[i + 1].isdigit()):
             return i + 1
-        if c in ".,:" and text[i - 1 : i].isdigit() and i + 1 < len(text) and not text[i + 1].isdigit():
-            return i + 1
-    if len(text) > MAX_PHRASE:
-        space = text.rfind(" ", 1, MAX_PHRASE)
-        return space + 1 if space > 0 else MAX_PHRASE
     return None
 
 

@@ -15,8 +15,9 @@ from typing import Any
 from lxml import etree
 
 from ghostshell_ros.launcher import substitution, values
-from ghostshell_ros.launcher.specs import InlineParameters, LaunchError, ProcessSpec, nearest, package_executable, package_share
+from ghostshell_ros.launcher.specs import InlineParameters, LaunchError, ProcessSpec, package_executable, package_share
 from ghostshell_ros.launcher.substitution import Call, Template
+from skill_kernel.config.sections import nearest
 
 PACKAGE = "ghostshell"
 NAMESPACE = "ros_namespace"
@@ -88,7 +89,7 @@ def describe(
                 "included there, or one of your own"
             )
         if name not in performer.declared:
-            raise LaunchError(f"'{path}' declares no argument '{name}'; {nearest(name, performer.declared)}")
+            raise LaunchError(f"'{path}' declares no argument '{name}'{nearest(name, performer.declared, else_known=True)}")
     return performer.specs
 
 
@@ -157,7 +158,7 @@ def _check(element: Any, kind: str, file: str) -> None:
             raise LaunchError(f"<{tag}> lacks the attribute '{name}'", place)
     for name, text in attributes.items():
         if name not in known:
-            raise LaunchError(f"attribute '{name}' of <{tag}> is not known here; {nearest(name, known)}", place)
+            raise LaunchError(f"attribute '{name}' of <{tag}> is not known here{nearest(name, known, else_known=True)}", place)
         if name not in _FIXED and tag not in ("choice", "param"):
             substitution.parse(text, place)
     if "if" in attributes and "unless" in attributes:
@@ -168,8 +169,8 @@ def _check(element: Any, kind: str, file: str) -> None:
             raise LaunchError(f"text '{text.strip()}' inside <{tag}>: values belong into attributes", where)
     for child in element:
         if child.tag not in inside:
-            where, hint = f"{file}:{child.sourceline}", nearest(child.tag, inside)
-            raise LaunchError(f"element <{child.tag}> is not known here, inside <{tag}>; {hint}", where)
+            where, hint = f"{file}:{child.sourceline}", nearest(child.tag, inside, else_known=True)
+            raise LaunchError(f"element <{child.tag}> is not known here, inside <{tag}>{hint}", where)
         kind = "param from a file" if child.tag == "param" and "from" in child.attrib else child.tag
         _check(child, "include/arg" if tag == "include" else kind, file)
 
@@ -202,7 +203,8 @@ class _Performer:
         missing = [a for a in arguments if not a.conditional and a.default is None and a.name not in given]
         if missing:
             unknown = [name for name in given if name not in self.declared | self.fixed.keys()]
-            hint = "".join(f"\n  given, but not declared: {name} ({nearest(name, self.declared)})" for name in unknown)
+            near = {name: nearest(name, self.declared, else_known=True).removeprefix("; ") for name in unknown}
+            hint = "".join(f"\n  given, but not declared: {name} ({words})" for name, words in near.items())
             listed = "".join(f"\n  {argument.name}:=…  {argument.description}" for argument in missing)
             raise LaunchError(f"'{path}' must be given these arguments:{listed}{hint}", place)
         self._last_included = path
@@ -407,7 +409,7 @@ class _Performer:
             return arguments[1]
         if kind == "env":
             raise LaunchError(f"environment variable '{arguments[0]}' is not set and no default is given")
-        raise LaunchError(f"variable '{arguments[0]}' is not set; {nearest(arguments[0], self.variables)}")
+        raise LaunchError(f"variable '{arguments[0]}' is not set{nearest(arguments[0], self.variables, else_known=True)}")
 
     def _directory(self) -> str:
         here = os.path.dirname(os.path.abspath(self._files[-1]))

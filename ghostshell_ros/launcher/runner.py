@@ -17,6 +17,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, TYPE_CHECKING
 
+from ghostshell_ros.executables import outlives
 from ghostshell_ros.fork_server import Forked, ForkServer, die_with, forkable
 from ghostshell_ros.launcher.specs import ProcessSpec
 
@@ -94,14 +95,13 @@ class LaunchRun:
     """Start processes and supervise them until all have exited.
 
     As a context manager it stops them when the block is left. Events are passed to `listener` one at a time, from internal
-    threads; it must not call `stop` or `wait`. Without a listener they are queued for `poll`. No process it started survives
-    the runner: on Linux not even when the runner is killed.
+    threads; it must not call `stop` or `wait`. No process it started survives the runner: on Linux not even when the runner is
+    killed, unless its environment says otherwise (`executables.outlives`).
     """
 
-    def __init__(self, specs: Sequence[ProcessSpec], *, listener: Callable[[Event], None] | None = None) -> None:
+    def __init__(self, specs: Sequence[ProcessSpec], *, listener: Callable[[Event], None]) -> None:
         self._slots = [_Slot(spec) for spec in specs]
-        self._events: queue.SimpleQueue[Event] = queue.SimpleQueue()
-        self._listener = listener or self._events.put
+        self._listener = listener
         self._emit_lock = threading.Lock()
         self._inbox: queue.SimpleQueue[Process | Exception | None] = queue.SimpleQueue()
         """Processes that have ended, what a listener raised, and requests to stop (None)."""
@@ -109,7 +109,6 @@ class LaunchRun:
         self._finished = threading.Event()
         self._failure: Exception | None = None
         self._thread = threading.Thread(target=self._run, name="launch-run", daemon=True)
-        self._started = False
         self._forks: ForkServer | None = None
         self._fork_failed = False
 
@@ -121,15 +120,7 @@ class LaunchRun:
 
     def start(self) -> None:
         """Start all processes, in order and without waiting for any; return at once."""
-        self._started = True
         self._thread.start()
-
-    def poll(self, timeout_s: float = 0.0) -> Event | None:
-        """Return the next event, or None when there is none within `timeout_s` seconds."""
-        try:
-            return self._events.get(timeout=timeout_s)
-        except queue.Empty:
-            return None
 
     def request_stop(self) -> None:
         """Request shutdown: SIGINT to all, then SIGTERM, then SIGKILL. Every further request escalates immediately.
@@ -155,7 +146,7 @@ class LaunchRun:
 
     def stop(self) -> None:
         """Stop everything and return when it has ended, after the processes' timeouts at the latest. Raises as `wait` does."""
-        if self._started:
+        if self._thread.ident is not None:
             if not self._stopping:
                 self.request_stop()
             self.wait()
@@ -207,7 +198,7 @@ class LaunchRun:
         argv = spec.argv(folder)
         slot.command, slot.start_s = " ".join(argv), _NEVER
         try:
-            process = self._fork(spec, argv) or _spawn(spec, argv)
+            process = self._fork(spec, argv, folder) or _spawn(spec, argv)
         except OSError as error:
             self._emit(Report("ERROR", spec.name, f"cannot start '{spec.command[0]}': {error.strerror}"))
             self._shut_down_after(slot)
@@ -216,12 +207,12 @@ class LaunchRun:
         self._emit(Started(spec.name, process.pid))
         threading.Thread(target=self._follow, args=(spec.name, process), name=f"wait-{spec.name}", daemon=True).start()
 
-    def _fork(self, spec: ProcessSpec, argv: Sequence[str]) -> Forked | None:
+    def _fork(self, spec: ProcessSpec, argv: Sequence[str], folder: Path) -> Forked | None:
         """Fork a node. Return None where the program or its environment is unsuitable, and once a fork has failed."""
         if self._fork_failed or not forkable(argv):
             return None
         try:
-            self._forks = self._forks or ForkServer(spec.environment)
+            self._forks = self._forks or ForkServer(spec.environment, folder)
             if self._forks.environment != spec.environment:
                 return None
             return self._forks.start(argv, lambda: self._stopping)
@@ -310,7 +301,8 @@ def _spawn(spec: ProcessSpec, argv: Sequence[str]) -> subprocess.Popen[str]:
 
     def prepare() -> None:
         signal.signal(signal.SIGINT, signal.SIG_DFL)  # a launch in the background has it ignored
-        die_with(parent)
+        if not outlives(spec.environment):
+            die_with(parent, signal.SIGTERM if forkable(argv) else signal.SIGKILL)  # a node stops its motion first
 
     return subprocess.Popen(
         argv,

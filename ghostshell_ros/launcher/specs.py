@@ -3,10 +3,9 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 import shutil
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,15 +19,6 @@ class LaunchError(Exception):
     def __init__(self, message: str, place: str | None = None) -> None:
         """`place` is the launch file and its line."""
         super().__init__(f"{place}: {message}" if place else message)
-
-
-def nearest(word: str, known: Iterable[str]) -> str:
-    """Return words that name the known word nearest to `word`, or all of them when none is near."""
-    names = sorted(known)
-    if not names:
-        return "there are none"
-    close = difflib.get_close_matches(word, names, n=1)
-    return f"did you mean '{close[0]}'?" if close else f"known: {', '.join(names)}"
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from ghostshell_ros.launcher.specs import LaunchError, nearest
+from ghostshell_ros.launcher.specs import LaunchError
+from skill_kernel.config.sections import nearest
 
 ARITY = {"var": (1, 2), "env": (1, 2), "find-pkg-share": (1, 1), "dirname": (0, 0), "equals": (2, 2)}
 """Known substitutions with their minimum and maximum argument counts."""
@@ -82,7 +83,9 @@ class _Scanner:
         if not self._take(")"):
             raise self._error(f"')' or one space expected in $({name} …), found '{self._rest()}'")
         if name not in ARITY:
-            raise LaunchError(f"substitution '$({name} …)' is not known here; {nearest(name, ARITY)}", self._place)
+            raise LaunchError(
+                f"substitution '$({name} …)' is not known here{nearest(name, ARITY, else_known=True)}", self._place
+            )
         least, most = ARITY[name]
         if not least <= len(arguments) <= most:
             wanted = str(least) if least == most else f"{least} or {most}"

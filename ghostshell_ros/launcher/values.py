@@ -10,8 +10,9 @@ from typing import Any
 import yaml
 
 from ghostshell_ros.launcher import substitution
-from ghostshell_ros.launcher.specs import LaunchError, nearest
+from ghostshell_ros.launcher.specs import LaunchError
 from ghostshell_ros.launcher.substitution import Template
+from skill_kernel.config.sections import nearest
 
 Scalar = bool | int | float | str
 Value = Scalar | list[Scalar]
@@ -29,7 +30,7 @@ def parameter(text: str, kind: str, place: str, perform: Callable[[Template], st
     attribute keep a fixed text a string: value="'1'".
     """
     if kind not in _TYPES:
-        raise LaunchError(f"parameter type '{kind}' is not known; {nearest(kind, _TYPES)}", place)
+        raise LaunchError(f"parameter type '{kind}' is not known{nearest(kind, _TYPES, else_known=True)}", place)
     raw = typed(text, kind, place, may_be_text=True)
 
     def performed(value: Scalar, kind: str) -> Value:
@@ -83,7 +84,7 @@ def typed(text: str, kind: str, place: str, *, may_be_text: bool = False) -> Any
 def _from_yaml(text: str, place: str, *, may_be_text: bool) -> Value:
     try:
         value: Value = yaml.safe_load(text) if text else text
-    except yaml.YAMLError as error:
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
         if may_be_text:
             return text
         raise LaunchError(f"parameter value '{text}' is not YAML; add type=\"str\" if it is a text", place) from error

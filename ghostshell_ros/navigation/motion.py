@@ -66,22 +66,16 @@ def in_the_way(base: BaseConfig, points: Points | None, wish: Velocity) -> Obsta
 
 BRAKE_SHARE = 0.6
 """Share of the gate's acceleration used when braking by distance; the rest is for the delay of the base."""
+NEAR_M, NEAR_RAD = 0.03, 0.03
+"""Distance from its end within which a move is done."""
+CREEP_MPS, CREEP_RADPS = 0.08, 0.15
+"""Least speeds near the end, which a gait must still be able to walk."""
 TURN_GAIN = 3.0
 """rad/s for each rad of heading still to turn."""
 
 
 class DriveError(ValueError):
     """Say that a move cannot be made, why, and what to ask for instead."""
-
-
-@dataclass(frozen=True)
-class DriveTolerance:
-    """Set how near to its end a move is done, and the least speeds there, which a gait must still be able to walk."""
-
-    linear: float = 0.03
-    angular: float = 0.03
-    creep_linear: float = 0.08
-    creep_angular: float = 0.15
 
 
 class DriveMotion:
@@ -101,7 +95,6 @@ class DriveMotion:
         turn: float = 0.0,
         max_linear: float = 0.0,
         max_angular: float = 0.0,
-        tolerance: DriveTolerance | None = None,
     ) -> None:
         """Plan the move. Speeds are in m/s and rad/s, 0 = the robot's cruise speeds. Raises DriveError."""
         numbers = (distance, lateral, turn, max_linear, max_angular)
@@ -113,7 +106,6 @@ class DriveMotion:
         if lateral and not self._sideways:
             raise DriveError("this base cannot move sideways: turn, drive and turn back")
         self._base = base
-        self._tolerance = tolerance or DriveTolerance()
         self._start = start
         self._goal = (distance, lateral)
         self._way = math.hypot(distance, lateral)
@@ -141,17 +133,17 @@ class DriveMotion:
         if self._there and self._turned_there:
             return None
         if self._there:
-            return Velocity(turn=self._turning(self._turn - self._heading, self._tolerance.creep_angular))
+            return Velocity(turn=self._turning(self._turn - self._heading, CREEP_RADPS))
         return self._on_the_way(here)
 
     def _look_whether_there(self, here: Pose2D) -> None:
         if not self._there:
             x, y = self._goal[0] - here.x, self._goal[1] - here.y
             passed = x * self._goal[0] + y * self._goal[1] <= 0.0
-            self._there = passed or math.hypot(x, y) <= self._tolerance.linear
+            self._there = passed or math.hypot(x, y) <= NEAR_M
         if self._there and not self._turned_there:
             left = self._turn - self._heading
-            self._turned_there = abs(left) <= self._tolerance.angular or left * self._turn < 0
+            self._turned_there = abs(left) <= NEAR_RAD or left * self._turn < 0
 
     def _on_the_way(self, here: Pose2D) -> Velocity:
         x, y = self._goal[0] - here.x, self._goal[1] - here.y
@@ -167,7 +159,7 @@ class DriveMotion:
         speed = min(self._speed_limit(direction), math.sqrt(2.0 * BRAKE_SHARE * self._base.max_acceleration * left))
         if self._sideways and self._turn:
             speed = min(speed, self._way * self._fastest_turn / abs(self._turn))
-        speed = max(speed, self._tolerance.creep_linear)
+        speed = max(speed, CREEP_MPS)
         turn = self._turning(aim - self._heading, 0.0)
         return Velocity(speed * math.cos(direction), speed * math.sin(direction) if self._sideways else 0.0, turn)
 

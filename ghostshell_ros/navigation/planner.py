@@ -14,6 +14,8 @@ from numpy.typing import NDArray
 
 from skill_kernel.skills.drivers import Pose2D
 
+Place = tuple[float, float]
+
 HIT, MISS, SURE = 40, 12, 100
 """Evidence of a beam for a cell it ends in and one it passes, and the bound of evidence."""
 
@@ -56,14 +58,9 @@ class OccupancyGrid:
         quarter = self.size // 4
         if quarter <= row < self.size - quarter and quarter <= column < self.size - quarter:
             return
-        down, right = row - self.size // 2, column - self.size // 2
-        kept = np.zeros_like(self.evidence)
-        n = self.size
-        if abs(down) < n and abs(right) < n:
-            kept[max(-down, 0) : n - max(down, 0), max(-right, 0) : n - max(right, 0)] = self.evidence[
-                max(down, 0) : n - max(-down, 0), max(right, 0) : n - max(-right, 0)
-            ]
-        self.evidence = kept
+        n, down, right = self.size, row - self.size // 2, column - self.size // 2
+        top, left = (n + max(-n, min(cells, n)) for cells in (down, right))
+        self.evidence = np.pad(self.evidence, n)[top : top + n, left : left + n].copy()
         self.origin = (self.origin[0] + right, self.origin[1] + down)
 
     def add_scan(
@@ -93,6 +90,11 @@ class OccupancyGrid:
         np.clip(flat + change, -SURE, SURE, out=flat)
         self.updates += 1
 
+    def line(self, start: Place, end: Place) -> NDArray[np.int64]:
+        """Return the flat indices of the grid's cells on a straight line."""
+        share = np.linspace(0.0, 1.0, max(2, math.ceil(2.0 * math.dist(start, end) / self.resolution)))
+        return self._inside(start[0] + share * (end[0] - start[0]), start[1] + share * (end[1] - start[1]))
+
     def _inside(self, x: NDArray[np.float64], y: NDArray[np.float64]) -> NDArray[np.int64]:
         """Return the flat indices of those places that lie in the grid."""
         column = np.floor(x / self.resolution).astype(np.int64) - self.origin[0]
@@ -121,26 +123,15 @@ def distance_to(occupied: NDArray[np.bool_], most: int) -> NDArray[np.float64]:
     return nearest
 
 
-Place = tuple[float, float]
-
 LETHAL = math.inf
 ESCAPE_COST = 30.0
 """Cost of a cell too near to an obstacle, where the robot already stands in such a cell and has to leave it."""
-
-
-@dataclass(frozen=True)
-class PlannerCosts:
-    """Weigh cells: lengths in m, costs as multiples of the way.
-
-    Cells nearer than `radius + margin` to an obstacle are not entered; up to `comfort` further they cost up to `near` more.
-    Cells never seen are passable and cost `unknown` more.
-    """
-
-    radius: float
-    margin: float = 0.05
-    comfort: float = 0.3
-    near: float = 4.0
-    unknown: float = 1.0
+MARGIN_M = 0.05
+"""Distance kept between the base's edge and an obstacle: nearer cells are not entered."""
+COMFORT_M, NEAR_COST = 0.3, 4.0
+"""Distance beyond the margin within which a cell costs more, and by how much at most, as multiples of the way."""
+UNKNOWN_COST = 1.0
+"""Additional cost of a cell never seen, which is passable."""
 
 
 @dataclass(frozen=True)
@@ -157,28 +148,18 @@ class Plan:
 class CostMap:
     """Hold the cost of each cell of a snapshot, for one planning."""
 
-    def __init__(self, grid: OccupancyGrid, costs: PlannerCosts) -> None:
+    def __init__(self, grid: OccupancyGrid, radius: float) -> None:
         self.grid = grid
-        wall = (costs.radius + costs.margin) / grid.resolution
-        ring = costs.comfort / grid.resolution
+        wall, ring = (radius + MARGIN_M) / grid.resolution, COMFORT_M / grid.resolution
         self.distance = distance_to(grid.evidence > 0, math.ceil(wall + ring))
-        cost = 1.0 + costs.near * np.clip((wall + ring - self.distance) / ring, 0.0, 1.0) ** 2
-        cost[grid.evidence == 0] += costs.unknown
+        cost = 1.0 + NEAR_COST * np.clip((wall + ring - self.distance) / ring, 0.0, 1.0) ** 2
+        cost[grid.evidence == 0] += UNKNOWN_COST
         cost[self.distance < wall] = LETHAL
         self.cost: NDArray[np.float64] = cost
 
-    def clear(self, start: Place, end: Place, most: float = LETHAL) -> bool:
-        """Return whether every cell on the straight line costs less than `most`."""
-        length = math.dist(start, end)
-        count = max(2, math.ceil(2.0 * length / self.grid.resolution))
-        share = np.linspace(0.0, 1.0, count)
-        column = np.floor((start[0] + share * (end[0] - start[0])) / self.grid.resolution).astype(int)
-        row = np.floor((start[1] + share * (end[1] - start[1])) / self.grid.resolution).astype(int)
-        column, row = column - self.grid.origin[0], row - self.grid.origin[1]
-        n = self.grid.size
-        if row.min() < 0 or column.min() < 0 or row.max() >= n or column.max() >= n:
-            return False
-        return bool((self.cost[row, column] < most).all())
+    def clear(self, start: Place, end: Place, most: float) -> bool:
+        """Return whether every cell on the straight line between two places of the grid costs less than `most`."""
+        return bool((self.cost.flat[self.grid.line(start, end)] < most).all())
 
     def open_around(self, place: Place, reach: float) -> None:
         """Make the cells about a robot that stands too near to an obstacle passable, so that it can get away."""
@@ -195,25 +176,17 @@ class CostMap:
         row, column = self.grid.cell(*place)
         if self.grid.inside(row, column) and self.cost[row, column] < LETHAL:
             return place
-        cells = math.ceil(reach / self.grid.resolution)
-        rows = np.arange(max(row - cells, 0), min(row + cells + 1, self.grid.size))
-        columns = np.arange(max(column - cells, 0), min(column + cells + 1, self.grid.size))
-        if not rows.size or not columns.size:
-            return None
-        away = np.hypot(rows[:, None] - row, columns[None, :] - column)
-        away[self.cost[rows[:, None], columns[None, :]] == LETHAL] = math.inf
-        best = np.unravel_index(int(np.argmin(away)), away.shape)
-        if away[best] * self.grid.resolution > reach:
-            return None
-        return self.grid.place(int(rows[best[0]]), int(columns[best[1]]))
+        cells = np.argwhere(self.cost < LETHAL)
+        away = np.hypot(*(cells - (row, column)).T) * self.grid.resolution
+        return self.grid.place(*map(int, cells[away.argmin()])) if away.min(initial=math.inf) <= reach else None
 
 
-def plan(grid: OccupancyGrid, costs: PlannerCosts, start: Place, goal: Place, *, goal_reach: float = 0.0) -> Plan | None:
-    """Return the cheapest path, straightened; None when there is none.
+def plan(grid: OccupancyGrid, radius: float, start: Place, goal: Place, *, goal_reach: float = 0.0) -> Plan | None:
+    """Return the cheapest path of a base of `radius` m, straightened; None when there is none.
 
     A goal in an obstacle's reach may be moved by `goal_reach` m.
     """
-    wide = CostMap(grid, costs)
+    wide = CostMap(grid, radius)
     end = wide.nearest_open(goal, goal_reach)
     if end is None:
         return None
@@ -221,7 +194,7 @@ def plan(grid: OccupancyGrid, costs: PlannerCosts, start: Place, goal: Place, *,
     if not grid.inside(row, column):
         return None
     if not wide.cost[row, column] < LETHAL:
-        wide.open_around(start, costs.radius + costs.margin)
+        wide.open_around(start, radius + MARGIN_M)
         wide.cost[row, column] = ESCAPE_COST
     cells = _search(wide.cost, (row, column), grid.cell(*end))
     if cells is None:
@@ -239,16 +212,8 @@ def _search(cost: NDArray[np.float64], start: tuple[int, int], goal: tuple[int, 
     first, last = (start[0] + 1) * width + start[1] + 1, (goal[0] + 1) * width + goal[1] + 1
     goal_row, goal_column = divmod(last, width)
     diagonal = math.sqrt(2.0)
-    moves = (
-        (1, 1.0),
-        (-1, 1.0),
-        (width, 1.0),
-        (-width, 1.0),
-        (width + 1, diagonal),
-        (width - 1, diagonal),
-        (-width + 1, diagonal),
-        (-width - 1, diagonal),
-    )
+    steps = [(down, right) for down in (-1, 0, 1) for right in (-1, 0, 1) if down or right]
+    moves = [(down * width + right, math.hypot(down, right)) for down, right in steps]
     best = {first: 0.0}
     came: dict[int, int] = {}
     closed = bytearray(len(price))

@@ -7,6 +7,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
+from itertools import accumulate, pairwise
 
 import numpy as np
 
@@ -34,9 +35,7 @@ class PathFollower:
         self._places = list(places)
         self._piece = 0
         self._turning = False
-        self._ends = [0.0]
-        for a, b in zip(places, places[1:], strict=False):
-            self._ends.append(self._ends[-1] + math.dist(a, b))
+        self._ends = list(accumulate((math.dist(a, b) for a, b in pairwise(places)), initial=0.0))
 
     @property
     def goal(self) -> Place:
@@ -103,21 +102,22 @@ class TripEnd(Enum):
     BLOCKED = auto()
 
 
+REPLAN_S, RETRY_S = 2.0, 0.5
+"""Time between two plannings on the way, and without a way."""
+SLOWNESS, SPARE_S = 4.0, 20.0
+"""Multiple of the longest planned duration that a whole trip may take, and time that it may take besides."""
+DETOUR_M, DETOURS = 0.3, 8
+"""Growth from which on a way counts as a new one, whose progress begins again, and how often it may."""
+
+
 @dataclass(frozen=True)
-class TripLimits:
-    """Limit a trip: how long to look for a path and to stand before an obstacle, and the time between plannings.
+class Destination:
+    """Say where to go in the map frame [m, rad], and how near is there; `yaw` None leaves the heading open."""
 
-    The whole trip may take `slowness` times the longest planned duration plus `spare_s`. A longer way counts as a new start
-    `detours` times.
-    """
-
-    no_path_s: float = 3.0
-    blocked_s: float = 6.0
-    replan_s: float = 2.0
-    retry_s: float = 0.5
-    slowness: float = 4.0
-    spare_s: float = 20.0
-    detours: int = 8
+    x: float
+    y: float
+    yaw: float | None
+    tolerance: float
 
 
 class Trip:
@@ -127,20 +127,18 @@ class Trip:
     """
 
     def __init__(
-        self, base: BaseConfig, goal: Place, *, yaw: float | None, tolerance: float, now: float, limits: TripLimits
+        self, base: BaseConfig, to: Destination, now: float, *, no_path_s: float = 3.0, blocked_s: float = 6.0
     ) -> None:
-        """Set out to `goal` in m and `yaw` in rad of the map frame; without a yaw it does not turn at the goal."""
-        self._base = base
-        self.goal = goal
-        self._yaw = yaw
-        self.tolerance = tolerance
-        self._limits = limits
+        """Set out. It looks for a path for `no_path_s` seconds at most, and goes without progress for `blocked_s`."""
+        self._base, self._yaw, self.tolerance = base, to.yaw, to.tolerance
+        self.goal = (to.x, to.y)
+        self._no_path_s, self._blocked_s = no_path_s, blocked_s
         self._path: PathFollower | None = None
         self._ever = False
         self._pathless_since = now
         self._planned_at = -math.inf
         self._deadline = -math.inf
-        self._stall = StallWatch(limits.blocked_s, 0.1)
+        self._stall = StallWatch(blocked_s, 0.1)
         self._began = now
         self._detours = 0
         self._left = math.inf
@@ -157,8 +155,7 @@ class Trip:
         """Return whether a planning should begin now. Call `planned` with what came of it."""
         if self.end is not None or self._last_turn is not None:
             return False
-        wait = self._limits.retry_s if self._path is None else self._limits.replan_s
-        if now - self._planned_at < wait:
+        if now - self._planned_at < (RETRY_S if self._path is None else REPLAN_S):
             return False
         self._planned_at = now
         return True
@@ -170,11 +167,11 @@ class Trip:
                 self._pathless_since = now
             self._path = None
             return
-        if self._path is None or (plan.length > self._left + 0.3 and self._detours < self._limits.detours):
+        if self._path is None or (plan.length > self._left + DETOUR_M and self._detours < DETOURS):
             self._detours += self._path is not None
             self._stall.restart(now)
         self._path = PathFollower(self._base, plan.places)
-        slowest = self._limits.slowness * plan.length / self._base.cruise_linear + self._limits.spare_s
+        slowest = SLOWNESS * plan.length / self._base.cruise_linear + SPARE_S
         self._deadline = max(self._deadline, self._began + slowest)
         self._ever = True
 
@@ -189,7 +186,7 @@ class Trip:
         if self._path is not None and self._blocked_in(grid, pose):
             self._path, self._pathless_since, self._planned_at = None, now, -math.inf
         if self._path is None:
-            if now - self._pathless_since > self._limits.no_path_s:
+            if now - self._pathless_since > self._no_path_s:
                 self._give_up_pathless(grid)
             return STILL
         wish = self._path.step(pose)
@@ -212,16 +209,8 @@ class Trip:
     def _blocked_in(self, grid: OccupancyGrid, pose: Pose2D) -> bool:
         """Return whether an obstacle has appeared on the path ahead itself; nearness is the next planning's matter."""
         assert self._path is not None
-        ahead = self._path.ahead(pose, SEEN_AHEAD_M)
-        for start, end in zip(ahead, ahead[1:], strict=False):
-            count = max(2, math.ceil(math.dist(start, end) / grid.resolution))
-            for k in range(count + 1):
-                x = start[0] + k / count * (end[0] - start[0])
-                y = start[1] + k / count * (end[1] - start[1])
-                row, column = grid.cell(x, y)
-                if grid.inside(row, column) and grid.evidence[row, column] > 0:
-                    return True
-        return False
+        pieces = pairwise(self._path.ahead(pose, SEEN_AHEAD_M))
+        return any(bool((grid.evidence.flat[grid.line(start, end)] > 0).any()) for start, end in pieces)
 
     def _arrive(self, now: float, pose: Pose2D) -> Velocity:
         if self._yaw is None:
@@ -229,7 +218,7 @@ class Trip:
             return STILL
         turn = math.remainder(self._yaw - pose.yaw, 2 * math.pi)
         self._last_turn = DriveMotion(self._base, pose, turn=turn)
-        self._stall = StallWatch(self._limits.blocked_s, 0.02)
+        self._stall = StallWatch(self._blocked_s, 0.02)
         return self._turn_at_goal(now, pose)
 
     def _turn_at_goal(self, now: float, pose: Pose2D) -> Velocity:

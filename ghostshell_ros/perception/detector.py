@@ -1,16 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Define the detector of objects: pixels in, labelled boxes out."""
+"""Define the detector of objects, pixels in, boxes out: fit images to a network, read its output, place the boxes."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
+from PIL import Image
+
+from skill_kernel.safety.obstacles import scan_points
+from skill_kernel.skills.drivers import Pose2D, Scan
 
 Pixels = npt.NDArray[np.uint8]
+Floats = npt.NDArray[np.float32]
 
 
 class DetectorError(RuntimeError):
@@ -43,3 +49,150 @@ class Detector(Protocol):
     def detect(self, pixels: Pixels) -> list[Box]:
         """Return what is in an image of shape (height, width, 3), RGB; nothing for one without pixels. Raises DetectorError."""
         ...
+
+
+PADDING = 114
+"""Grey that the YOLO family is trained to see beside an image."""
+MOST_CANDIDATES = 300
+"""Number of the surest boxes that are compared with each other."""
+
+
+def letterbox(pixels: Pixels, width: int, height: int) -> tuple[Floats, float, float, float]:
+    """Return the image as network input (1, 3, height, width) from 0 to 1, scaled as a whole and centred on grey, with its
+    scale and the left and upper border in px."""
+    rows, columns = pixels.shape[:2]
+    scale = min(width / columns, height / rows)
+    new_width, new_height = (max(1, min(most, round(n * scale))) for n, most in ((columns, width), (rows, height)))
+    if (new_width, new_height) != (columns, rows):
+        pixels = np.asarray(Image.fromarray(pixels).resize((new_width, new_height), Image.Resampling.BILINEAR))
+    left, top = (width - new_width) // 2, (height - new_height) // 2
+    if (new_width, new_height) != (width, height):
+        framed = np.full((height, width, 3), PADDING, np.uint8)
+        framed[top : top + new_height, left : left + new_width] = pixels
+        pixels = framed
+    return np.ascontiguousarray(pixels.transpose(2, 0, 1)[None], dtype=np.float32) / np.float32(255.0), scale, left, top
+
+
+def decode(output: npt.NDArray[Any], classes: int) -> tuple[Floats, Floats, npt.NDArray[np.intp]]:
+    """Return edges (left, top, right, bottom; N x 4), scores and class numbers from a network's output.
+
+    Two layouts are known: (1, 4 + classes, N) with centre, width and height before the scores, still overlapping, and
+    (1, N, 6) with edges, score and class, already chosen. Raises ValueError for another.
+    """
+    if output.ndim == 3 and output.shape[0] == 1 and output.shape[1] == 4 + classes:
+        table = output[0].astype(np.float32, copy=False)
+        best = table[4:].argmax(axis=0)
+        centre, half = table[:2].T, table[2:4].T / 2
+        with np.errstate(invalid="ignore"):  # a network that answers inf; `choose` leaves it out
+            return np.concatenate([centre - half, centre + half], axis=1), table[4:].max(axis=0), best
+    if output.ndim == 3 and output.shape[0] == 1 and output.shape[2] == 6:
+        rows = output[0].astype(np.float32, copy=False)
+        rows = rows[np.isfinite(rows).all(axis=1)]
+        numbers = rows[:, 5].astype(np.intp)
+        known = (numbers >= 0) & (numbers < classes)
+        return rows[known, :4], rows[known, 4], numbers[known]
+    raise ValueError(f"its output has the shape {output.shape}, not (1, {4 + classes}, N) or (1, N, 6)")
+
+
+def choose(
+    edges: Floats, scores: Floats, numbers: npt.NDArray[np.intp], confidence: float, overlap: float
+) -> npt.NDArray[np.intp]:
+    """Return the rows to keep, surest first: the surest of boxes of one class whose `iou` is above `overlap`."""
+    sound = np.isfinite(edges).all(axis=1) & np.isfinite(scores) & (scores >= confidence)
+    sound &= (edges[:, 2:] > edges[:, :2]).all(axis=1)
+    candidates = np.flatnonzero(sound)
+    candidates = candidates[np.argsort(-scores[candidates], kind="stable")][:MOST_CANDIDATES]
+    kept: list[int] = []
+    while candidates.size:
+        first, rest = candidates[0], candidates[1:]
+        kept.append(int(first))
+        same = numbers[rest] == numbers[first]
+        candidates = rest[~(same & (iou(edges[first], edges[rest]) > overlap))]
+    return np.array(kept, dtype=np.intp)
+
+
+def iou(one: Floats, many: Floats) -> Floats:
+    """Return the intersection over union of a box (4) with others (N x 4)."""
+    low, high = np.maximum(one[:2], many[:, :2]), np.minimum(one[2:], many[:, 2:])
+    inside = np.clip(high - low, 0.0, None).prod(axis=1)
+    union = (one[2:] - one[:2]).prod() + (many[:, 2:] - many[:, :2]).prod(axis=1) - inside
+    return np.asarray(inside / np.maximum(union, 1e-9), dtype=np.float32)
+
+
+def to_boxes(
+    output: npt.NDArray[Any],
+    labels: Sequence[str],
+    placed: tuple[float, float, float],
+    size: tuple[int, int],
+    confidence: float,
+    overlap: float,
+) -> list[Box]:
+    """Return the boxes in an image of `size` (width, height) that `letterbox` placed by `placed` (scale, left, top)."""
+    edges, scores, numbers = decode(output, len(labels))
+    scale, left, top = placed
+    found = []
+    for i in choose(edges, scores, numbers, confidence, overlap):
+        x0, y0, x1, y1 = ((edges[i] - (left, top, left, top)) / scale).tolist()
+        x0, x1 = (min(max(0.0, x), float(size[0])) for x in (x0, x1))
+        y0, y1 = (min(max(0.0, y), float(size[1])) for y in (y0, y1))
+        if x1 > x0 and y1 > y0:
+            found.append(Box(labels[numbers[i]], min(1.0, float(scores[i])), x0, y0, x1, y1))
+    return found
+
+
+EDGE_PX = 1.5
+"""Distance from the image's edge within which a thing goes on beyond it."""
+RAYS = 1.5
+"""Steps of the scan looked at to each side of a thing that is far away and narrow: one of them meets it."""
+GROUND_REACH_M = 6.0
+"""Farther away a pixel of the lower edge is worth too many metres."""
+
+
+@dataclass(frozen=True)
+class Camera:
+    """Describe a level camera: focal length and size of its image in px, its place in the base frame in m."""
+
+    focal: float
+    width: int
+    height: int
+    forward: float
+    above_ground: float
+
+
+def place(box: Box, camera: Camera, laser: Pose2D, scan: Scan | None, width_m: float = 0.0) -> tuple[float, float]:
+    """Return bearing in rad and distance in m to the surface, in the base frame; the distance is nan when nothing tells it.
+
+    `laser` is the lidar's pose in the base frame. A thing whose width is known (`width_m` > 0) is as far as it is small. Any
+    other stands on the ground: where the lidar meets something in its direction, else where its lower edge meets the ground.
+    """
+    direction = math.atan2(camera.width / 2 - (box.left + box.right) / 2, camera.focal)
+    ahead = math.nan
+    if width_m > 0:
+        if box.left > EDGE_PX and box.right < camera.width - EDGE_PX:
+            ahead = camera.focal * width_m / (box.right - box.left)
+    else:
+        half = camera.focal / math.cos(direction)
+        ranged = _range(scan, laser, camera, direction, (box.right - box.left) / 4 / half) if scan is not None else math.inf
+        ahead = ranged if math.isfinite(ranged) else _on_ground(box, camera)
+    if math.isnan(ahead):
+        # The camera sits so near the middle that over a room the two directions are much the same.
+        return direction, math.nan
+    x, y = camera.forward + ahead, ahead * math.tan(direction)
+    return math.atan2(y, x), math.hypot(x, y)
+
+
+def _on_ground(box: Box, camera: Camera) -> float:
+    """Return the way along the camera's axis to where the box's lower edge meets the ground; nan when that is out of sight."""
+    below = box.bottom - camera.height / 2
+    if below <= 0 or box.bottom >= camera.height - EDGE_PX:
+        return math.nan
+    ahead = camera.focal * camera.above_ground / below
+    return ahead if ahead <= GROUND_REACH_M else math.nan
+
+
+def _range(scan: Scan, laser: Pose2D, camera: Camera, direction: float, half_width: float) -> float:
+    """Return the way along the camera's axis to the nearest echo that it sees within `half_width` rad of `direction`."""
+    points = scan_points(scan, (laser.x, laser.y, laser.yaw))
+    ahead, margin = points[:, 0] - camera.forward, max(half_width, RAYS * abs(scan.angle_step))
+    met = (ahead > 0.0) & (np.abs(np.arctan2(points[:, 1], ahead) - direction) <= margin)
+    return float(ahead[met].min(initial=math.inf))

@@ -9,15 +9,14 @@ from pathlib import Path
 
 import onnxruntime
 
-from ghostshell_ros.perception.boxes import letterbox, to_boxes
-from ghostshell_ros.perception.detector import Box, DetectorError, Pixels
+from ghostshell_ros.perception.detector import Box, DetectorError, Pixels, letterbox, to_boxes
 
 OWN_MODEL = Path(__file__).with_name("models") / "things.onnx"
 """Network for the things of the simulated worlds; models/README.md tells its data and its figures."""
 
 
 class OnnxDetector:
-    """Run a network with one input (1, 3, height, width), RGB from 0 to 1, and one output that `boxes.decode` knows.
+    """Run a network with one input (1, 3, height, width), RGB from 0 to 1, and one output that `detector.decode` knows.
 
     `things.onnx` is such a network, and ultralytics exports them. The file's metadata entry `names` tells its classes.
     """

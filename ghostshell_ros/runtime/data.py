@@ -15,6 +15,11 @@ def data_folder(configured: str = "") -> Path:
     return (Path(base) if base else Path.home() / ".local" / "share") / "ghostshell"
 
 
+def keys_folder() -> Path:
+    """Return $GHOSTSHELL_KEYS, or `keys` in the data folder."""
+    return Path(os.environ.get("GHOSTSHELL_KEYS") or data_folder() / "keys").expanduser()
+
+
 def config_folder() -> Path | None:
     """Return the project's `config` folder, beside the sources or in the installed share; None where it is not installed."""
     beside = Path(__file__).resolve().parents[2] / "config"

@@ -95,7 +95,7 @@ class SentGoal:
     def _ask(self) -> None:
         if not self._asked and not self.ended:
             self._asked = True
-            self._handle.get_result_async().add_done_callback(self._result)
+            self._handle.get_result_async().add_done_callback(self._node.guarded(self._result))
 
     def _feedback(self, message: Any) -> None:
         self._accept()
@@ -184,6 +184,7 @@ class GoalClient:
         """Send a goal under `goal_id`, 16 bytes; under a random id when None."""
         handle = self._handle(goal_id if goal_id is not None else uuid.uuid4().bytes)
         sent = SentGoal(self._node, handle, on_accepted, on_feedback, on_end)
-        future = self._client.send_goal_async(goal, feedback_callback=sent._feedback, goal_uuid=handle.goal_id)
-        future.add_done_callback(sent._responded)
+        guarded = self._node.guarded
+        future = self._client.send_goal_async(goal, guarded(sent._feedback), goal_uuid=handle.goal_id)
+        future.add_done_callback(guarded(sent._responded))
         return sent

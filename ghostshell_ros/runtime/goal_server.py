@@ -10,7 +10,8 @@ from rclpy.action import ActionServer, CancelResponse, GoalResponse
 from rclpy.action.server import ServerGoalHandle
 from rclpy.task import Future
 
-from ghostshell_ros.runtime.node import RuntimeNode
+from ghostshell_ros.runtime.node import RuntimeNode, with_reason
+from skill_kernel.codes import TaskCode
 
 RESULT_KEPT_S = 10
 """How long a result is kept for its client. rclpy visits all kept goals at each wake, so its default of 900 s is slow."""
@@ -19,9 +20,10 @@ RESULT_KEPT_S = 10
 class Goal:
     """End one accepted goal and report on it. From any thread; the first ending counts, later ones do nothing."""
 
-    def __init__(self, node: RuntimeNode, handle: ServerGoalHandle) -> None:
+    def __init__(self, node: RuntimeNode, handle: ServerGoalHandle, result_type: Any) -> None:
         self._node = node
         self._handle = handle
+        self._result_type = result_type
         self._ended = False
         self._result: Future = Future()
         self.request: Any = handle.request
@@ -46,6 +48,10 @@ class Goal:
         """End as cancelled, or as aborted when no client asked for the cancel."""
         self._node.call_soon(self._end, "canceled", result)
 
+    def fail(self, error: Exception) -> None:
+        """End as aborted with NODE_UNAVAILABLE, because its owner raised."""
+        self.abort(with_reason(self._result_type(), TaskCode.NODE_UNAVAILABLE, self._node.caught(error)))
+
     def _feedback(self, message: Any) -> None:
         if not self._ended:
             self._handle.publish_feedback(message)
@@ -69,7 +75,7 @@ class GoalServer:
 
     The goal ends later by `succeed`, `abort` or `canceled`; `on_cancel(goal)` asks its owner to end it. While
     `node.refuses_goals()` returns a reason, goals are rejected and the reason is logged. All other goals are accepted,
-    because a rejection carries no reason: refuse by `abort` with an error code.
+    because a rejection carries no reason: refuse by `abort` with an error code. A goal whose owner raises ends as aborted.
     """
 
     def __init__(
@@ -81,7 +87,7 @@ class GoalServer:
         on_goal: Callable[[Goal], None],
         on_cancel: Callable[[Goal], None],
     ) -> None:
-        self._node = node
+        self._node, self._type = node, action_type
         self._on_goal = on_goal
         self._on_cancel = on_cancel
         self._goals: dict[bytes, Goal] = {}
@@ -104,29 +110,38 @@ class GoalServer:
         return tuple(self._goals.values())
 
     def _request(self, _: Any) -> GoalResponse:
-        if why := self._node.refuses_goals():
+        if (why := self._node.guarded(self._node.refuses_goals)()) != "":
             self._node.get_logger().warning(f"a goal of {self.action} is rejected: {why}", throttle_duration_sec=1.0)
             return GoalResponse.REJECT
         return GoalResponse.ACCEPT
 
     def _accepted(self, handle: ServerGoalHandle) -> None:
-        goal = Goal(self._node, handle)
+        goal = Goal(self._node, handle, self._type.Result)
         self._goals[goal.goal_id] = goal
         handle.execute()
-        self._on_goal(goal)
+        self._tell(self._on_goal, goal)
+
+    def _tell(self, callback: Callable[[Goal], None], goal: Goal) -> None:
+        """Call the owner. If it raises, its goal ends, and it is asked to end what it may have begun."""
+        try:
+            callback(goal)
+        except Exception as error:  # noqa: BLE001 - whatever it is
+            goal.fail(error)
+            if callback is not self._on_cancel:
+                self._tell(self._on_cancel, goal)
 
     def end_all(self, code: int, text: str) -> None:
         """Cancel every goal; each ends as aborted with this code and text. On the executor's thread."""
         for goal in self.goals:
             goal._refusal = (code, text)
-            self._on_cancel(goal)
+            self._tell(self._on_cancel, goal)
 
     def _cancel(self, handle: ServerGoalHandle) -> CancelResponse:
         goal = self._goals.get(bytes(handle.goal_id.uuid))
         if goal is None:
             return CancelResponse.REJECT
         # The handle becomes CANCELING only after this callback, and the owner is told after that.
-        self._node.call_soon(self._on_cancel, goal)
+        self._node.call_soon(self._tell, self._on_cancel, goal)
         return CancelResponse.ACCEPT
 
     async def _execute(self, handle: ServerGoalHandle) -> Any:
@@ -135,13 +150,3 @@ class GoalServer:
             return await goal._result
         finally:
             del self._goals[goal.goal_id]
-
-
-def with_reason(result: Any, code: int, text: str) -> Any:
-    """Return the result with its error code and text, as far as the action has fields for them."""
-    if hasattr(result, "error_code"):
-        result.error_code = int(code)
-    for name in ("error_msg", "error_string"):
-        if hasattr(result, name):
-            setattr(result, name, text)
-    return result

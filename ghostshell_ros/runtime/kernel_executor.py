@@ -16,7 +16,7 @@ from ghostshell_ros.runtime.goal_client import GoalClient, GoalEnd, SentGoal
 from ghostshell_ros.runtime.matched_publisher import MatchedPublisher
 from ghostshell_ros.runtime.node import RuntimeNode
 from ghostshell_ros.wire.qos import STREAM
-from ghostshell_ros.wire.values import OUTCOMES
+from ghostshell_ros.wire.values import CALL_FIELDS, OUTCOMES
 from skill_kernel.calls import CallResult, CallSpec
 from skill_kernel.codes import CallCode, Outcome
 from skill_kernel.skills.arguments import to_json
@@ -114,18 +114,8 @@ class KernelLink:
             why = f"the skill kernel did not answer within {self._ready_s} s; is the node skill_kernel running?"
             self._ended(flight, CallResult(Outcome.FAILED, CallCode.KERNEL_UNAVAILABLE, why))
             return
-        message = SkillCall(
-            process_id=call.process_id,
-            stream_id=call.stream_id,
-            call_id=call.call_id,
-            parent_id=call.parent_id,
-            epoch=call.epoch,
-            function=call.function,
-            args_json=to_json(call.arguments),
-            channels=list(call.channels),
-            open=call.open,
-            streams_content=call.streams_content,
-        )
+        same = {name: getattr(call, name) for name in CALL_FIELDS}
+        message = SkillCall(args_json=to_json(call.arguments), channels=list(call.channels), **same)
         flight.heard_s, flight.kernel_states = self._node.steady_now(), self._kernel_states
         # A server still tracks the goal it refused, so that a second try needs an id of its own.
         flight.sent = self._client.send(
@@ -155,7 +145,8 @@ class KernelLink:
     def _result(self, flight: _Flight, end: GoalEnd, result: ExecuteSkill.Result | None) -> None:
         outcome = OUTCOMES.get(result.outcome) if result is not None else None
         if result is None or outcome is None:
-            why = f"the kernel did not carry the call out (goal {end.value}); was it started anew?"
+            told = f": {result.error_msg}" if result is not None and result.error_msg else "; was it started anew?"
+            why = f"the kernel did not carry the call out (goal {end.value}){told}"
             self._ended(flight, CallResult(Outcome.FAILED, CallCode.KERNEL_UNAVAILABLE, why))
             return
         code = CallCode(result.error_code) if result.error_code in set(CallCode) else CallCode.SKILL_FAILED

@@ -130,7 +130,8 @@ class Answer:
     ) -> None:
         self.client, self.request = client, request
         self.about: dict[str, Any] = {"process_id": process_id, "stream_id": stream_id, "layer": str(layer)}
-        self._owner, self._node, self._on_text, self._on_end = owner, owner.node, on_text, on_end
+        self._owner, self._node = owner, owner.node
+        self._on_text, self._on_end = (owner.node.guarded(callback, process_id) for callback in (on_text, on_end))
         self._cancel = CancelToken()
         self._written: list[str] = []
         self._times_s: list[float] = []

@@ -21,31 +21,6 @@ from rclpy.waitable import NumberOfEntities
 _KINDS = ("timer", "subscription", "guard_condition", "client", "service")
 """Kinds of entities, in the order in which those that are ready run; waitables (actions) come first."""
 
-_PRIVATE = (
-    "_context",
-    "_guard",
-    "_is_shutdown",
-    "_sigint_gc",
-    "_take_client",
-    "_take_guard_condition",
-    "_take_service",
-    "_take_subscription",
-    "_take_timer",
-    "_take_waitable",
-    "_tasks",
-    "_tasks_lock",
-)
-"""Attributes of rclpy's executor that are used beyond its documented interface."""
-
-
-def make_executor(context: Context) -> SingleThreadedExecutor:
-    """Return a LeanExecutor, or rclpy's own executor where this rclpy lacks a private name that the former needs."""
-    plain = SingleThreadedExecutor(context=context)
-    if not hasattr(rclpy_implementation, "WaitSet") or not all(hasattr(plain, name) for name in _PRIVATE):
-        return plain
-    plain.shutdown()
-    return LeanExecutor(context=context)
-
 
 class LeanExecutor(SingleThreadedExecutor):
     """Serve callbacks as rclpy's SingleThreadedExecutor does, with less work for each.

@@ -21,7 +21,7 @@ ACTION = "action"
 """Key in a driver's DiagnosticStatus whose value is the full name of an action that the driver serves."""
 LOST = "lost"
 _WHY, _COMING = "why", "coming up"
-HOW_TO_ACTIVATE = "after a halt clear it (clear_halt), otherwise see whether lifecycle_manager runs, or `ros2 lifecycle set` it"
+HOW_TO_ACTIVATE = "after a halt: ghostshell clear; otherwise see whether lifecycle_manager runs, or `ros2 lifecycle set` it"
 
 
 def gate_silence(node: RuntimeNode) -> str:

@@ -6,6 +6,9 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import Any
+
+from rclpy.parameter import Parameter as RosParameter
 
 from ghostshell_ros.runtime.data import config_folder
 from ghostshell_ros.runtime.node import NodeStartError, RuntimeNode
@@ -13,12 +16,22 @@ from ghostshell_ros.runtime.robot_setup import RobotSetup
 from planners.models.base import ModelClient, ModelError
 from planners.models.config import ConfigError, load_models, parse_spec
 from planners.models.factory import make_client
+from planners.strategy import Parameter
 
 
 def declare_model(node: RuntimeNode, robot: RobotSetup) -> ModelClient:
     """Declare the parameters `model` and `models_file`, and return the client of that model. Raises NodeStartError."""
     spec = node.declare("model", "offline", "a name in models_file, or provider:model such as openai:gpt-4.1 or replay:FILE")
     return _made(node, "model", spec, robot)
+
+
+def model_if_any(node: RuntimeNode, robot: RobotSetup, without: str) -> ModelClient | None:
+    """Return what `declare_model` does. Where that fails, log what becomes of it and return None: the node can go on."""
+    try:
+        return declare_model(node, robot)
+    except NodeStartError as error:
+        node.get_logger().error(f"{without}: {error}")
+        return None
 
 
 def optional_model(node: RuntimeNode, parameter: str, description: str, robot: RobotSetup | None = None) -> ModelClient | None:
@@ -54,6 +67,20 @@ def _made(node: RuntimeNode, parameter: str, spec: str, robot: RobotSetup | None
         raise NodeStartError(f"parameter {parameter}: {error}") from error
 
 
+def declare_settings(node: RuntimeNode, parameters: Iterable[Parameter]) -> dict[str, Any]:
+    """Declare the parameters of a planner; return their values by name, kept as they are now."""
+    settings: dict[str, Any] = {}
+    for p in parameters:
+        default: Any = p.default
+        settings[p.name] = node.declare(p.name, default, p.description, p.minimum, p.maximum, read_only=not p.live)
+
+    def changed(values: Iterable[RosParameter]) -> None:
+        settings.update({p.name: p.value for p in values if p.name in settings})
+
+    node.add_post_set_parameters_callback(changed)
+    return settings
+
+
 def prepare_models(node: RuntimeNode, clients: Iterable[ModelClient], then: Callable[[], None] = lambda: None) -> None:
     """Import SDKs and look for keys on a thread of its own, before the first task needs them; then call `then` there."""
 
@@ -68,6 +95,14 @@ def prepare_models(node: RuntimeNode, clients: Iterable[ModelClient], then: Call
         then()
 
     threading.Thread(target=prepare, name="prepare-model", daemon=True).start()
+
+
+def shipped_file(kind: str, robot: str, parameter: str, named: str) -> Path | None:
+    """Return the file that a parameter names, else the one shipped for a robot, if any. Raises NodeStartError."""
+    file = Path(named) if named else shipped_config() / kind / f"{robot}.yaml"
+    if named and not file.is_file():
+        raise NodeStartError(f"parameter {parameter}: there is no file {file}")
+    return file if file.is_file() else None
 
 
 def shipped_config() -> Path:

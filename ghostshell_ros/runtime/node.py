@@ -3,12 +3,14 @@
 
 from __future__ import annotations
 
+import inspect
 import threading
 import time
 import traceback
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from enum import Enum
 from functools import partial
@@ -22,10 +24,14 @@ from rclpy.exceptions import InvalidHandle, InvalidParameterTypeException, Inval
 from rclpy.node import Node
 from rclpy.parameter import Parameter
 from rclpy.publisher import Publisher
+from rclpy.service import Service
 from rclpy.subscription import Subscription
 from rclpy.timer import Timer
 
+from ghostshell_ros.runtime.lean_executor import LeanExecutor
 from ghostshell_ros.wire.qos import DIAGNOSTICS
+from skill_kernel.codes import TaskCode
+from skill_kernel.events import Notice
 
 T = TypeVar("T", bool, int, float, str, "list[str]", "list[float]")
 
@@ -37,6 +43,10 @@ BLOCKED_S = 0.25
 """A callback this long delays heartbeats and halts; it belongs on a thread of its own."""
 SOON_AT_ONCE = 100
 """Handed-over calls that run in a row before messages have their turn."""
+FAILURES_KEPT = 64
+
+_works_for: ContextVar[str] = ContextVar("works_for", default="")
+"""Process for which the running callback works; what it hands over, times or asks works for it, too."""
 
 
 class Level(Enum):
@@ -66,13 +76,20 @@ class RuntimeNode(Node):
     rclpy's action clients and servers may not be called from other threads: a response may be taken before its request
     is filed.
 
+    A callback that raises ends what it worked for: its process (`give_up`), its goal, its request. The node lives on.
+
     Publishes /diagnostics (diagnostic_msgs/DiagnosticArray, every second): the node's `health` and the executor's load.
     """
+
+    _events: Any = None
+    """The EventWriter of a node that writes notices."""
 
     own_thread = False
     """Whether it has a thread of its own in a process of several nodes, so that their callbacks do not delay its own."""
 
     def __init__(self, name: str, **options: Any) -> None:
+        self._failures: deque[str] = deque(maxlen=FAILURES_KEPT)
+        """Tracebacks and processes of callbacks that raised, each told once."""
         super().__init__(name, **options)
         self._steady = Clock(clock_type=ClockType.STEADY_TIME)
         self._soon: deque[tuple[Callable[..., object], tuple[object, ...]]] = deque()
@@ -96,15 +113,15 @@ class RuntimeNode(Node):
         level, text = health.level, health.message
         if self.goal_servers:
             values["goals running"] = sum(len(server.goals) for server in self.goal_servers)
-        # rclpy's own executor, the fallback, does not measure.
-        load, longest_s = getattr(self.executor, "load", (None, 0.0))
-        if load is not None:
-            values["executor load [%]"] = round(100 * load)
-            values["longest callback [ms]"] = f"{1e3 * longest_s:.1f}"
-            if level is Level.OK and longest_s > BLOCKED_S:
-                level, text = Level.WARN, f"{text}; a callback took {longest_s:.2f} s, and its whole process waited"
-            elif level is Level.OK and load > BUSY_LOAD:
-                level, text = Level.WARN, f"{text}; its executor is busy {load:.0%} of the time"
+        load, longest_s = self.executor.load if isinstance(self.executor, LeanExecutor) else (0.0, 0.0)
+        values["executor load [%]"] = round(100 * load)
+        values["longest callback [ms]"] = f"{1e3 * longest_s:.1f}"
+        if level is Level.OK and longest_s > BLOCKED_S:
+            level, text = Level.WARN, f"{text}; a callback took {longest_s:.2f} s, and its whole process waited"
+        elif level is Level.OK and load > BUSY_LOAD:
+            level, text = Level.WARN, f"{text}; its executor is busy {load:.0%} of the time"
+        if self._failures and level is not Level.ERROR:
+            level, text = Level.WARN, f"{text}; a callback has failed, see the log"
         status = DiagnosticStatus(
             level=level.value,
             name=self.get_fully_qualified_name().lstrip("/"),
@@ -131,7 +148,66 @@ class RuntimeNode(Node):
     def create_subscription(self, *args: Any, **options: Any) -> Subscription:
         """Create a subscription without rclpy's QoS event handler."""
         options.setdefault("event_callbacks", SubscriptionEventCallbacks(use_default_callbacks=False))
-        return super().create_subscription(*args, **options)
+        kind, topic, callback, *rest = args
+        return super().create_subscription(kind, topic, self.guarded(callback), *rest, **options)
+
+    def create_timer(self, timer_period_sec: float, callback: Callable[..., Any], *args: Any, **options: Any) -> Timer:
+        """Create a timer."""
+        return super().create_timer(timer_period_sec, self.guarded(callback), *args, **options)
+
+    def create_service(self, srv_type: Any, srv_name: str, callback: Callable[..., Any], **options: Any) -> Service:
+        """Create a service, whose caller is answered with NODE_UNAVAILABLE and a sentence when `callback` raises."""
+
+        async def answer(request: Any, response: Any) -> Any:
+            try:
+                made = callback(request, response)
+                return await made if inspect.isawaitable(made) else made
+            except Exception as error:  # noqa: BLE001 - whoever asked must have an answer
+                why = self.caught(error, self.process_of(request))
+                return with_reason(srv_type.Response(), TaskCode.NODE_UNAVAILABLE, why)
+
+        return super().create_service(srv_type, srv_name, answer, **options)
+
+    def guarded(self, callback: Callable[..., Any], process_id: str = "") -> Callable[..., Any]:
+        """Return a callback that raises nothing and ends its process instead.
+
+        That is `process_id`, else the one that its first argument names, else that of the callback which guards it.
+        """
+        given = process_id or _works_for.get()
+
+        def run(*args: Any) -> Any:
+            before = _works_for.set(process_id or (self.process_of(args[0]) if args else "") or given)
+            try:
+                return callback(*args)
+            except Exception as error:  # noqa: BLE001 - the node lives on
+                self.caught(error, _works_for.get())
+            finally:
+                _works_for.reset(before)
+
+        return run
+
+    def process_of(self, message: Any) -> str:
+        """Return the process that a message is about, "" for none."""
+        return str(getattr(message, "process_id", ""))
+
+    def caught(self, error: Exception, process_id: str = "") -> str:
+        """Log what a callback raised, once, give its process up, and return the sentence that ends what it worked for."""
+        if not self.context.ok():
+            raise error
+        why = f"node {self.get_name()} failed at its work ({type(error).__name__}); its log says where"
+        trace = "".join(traceback.format_exception(error))
+        if trace not in self._failures:
+            self._failures.append(trace)
+            self.get_logger().error(f"a callback failed:\n{trace}")
+        if process_id and process_id not in self._failures:
+            self._failures.append(process_id)
+            self.give_up(process_id, why)
+        return why
+
+    def give_up(self, process_id: str, why: str) -> None:
+        """Have a process ended for which a callback of this node failed."""
+        if self._events is not None:
+            self._events.write(Notice(process_id=process_id, error_code=TaskCode.NODE_UNAVAILABLE, error_msg=why))
 
     def call_soon(self, callback: Callable[..., object], *args: object) -> None:
         """Run `callback` on the executor's thread, in the order of the calls. From any thread; returns at once.
@@ -139,7 +215,7 @@ class RuntimeNode(Node):
         Calls that are handed over before the node is spun run once it is; those for an ended executor are dropped.
         """
         with self._soon_lock:
-            self._soon.append((callback, args))
+            self._soon.append((self.guarded(callback), args))
             executor = self.executor
             if self._soon_posted or executor is None:
                 return
@@ -163,10 +239,7 @@ class RuntimeNode(Node):
                     return
                 callback, args = self._soon.popleft()
             done += 1
-            try:
-                callback(*args)
-            except Exception:  # noqa: BLE001 - logged with its traceback; the node lives on
-                self.get_logger().error(f"a handed-over call failed:\n{traceback.format_exc()}")
+            callback(*args)
 
     def steady_now(self) -> float:
         """Return seconds on the steady clock, on which safety relies and which simulated time does not change."""
@@ -225,6 +298,15 @@ class RuntimeNode(Node):
 
     def close(self) -> None:
         """Release what the node holds besides ROS entities (threads, child processes). Called once, at the end."""
+
+
+def with_reason(result: Any, code: int, text: str) -> Any:
+    """Return a result or response with its error code and text, as far as its interface has fields for them."""
+    if hasattr(result, "error_code"):
+        result.error_code = int(code)
+    if name := next((name for name in ("error_msg", "error_string", "message") if hasattr(result, name)), ""):
+        setattr(result, name, text)
+    return result
 
 
 class Later:

@@ -3,15 +3,16 @@
 
 from __future__ import annotations
 
+import faulthandler
 import gc
 import os
 import signal
 import sys
 import threading
 import traceback
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
-from itertools import pairwise
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from itertools import pairwise, zip_longest
 from pathlib import Path
 
 import rclpy
@@ -20,15 +21,17 @@ from rclpy.context import Context
 from rclpy.exceptions import InvalidHandle
 from rclpy.executors import ExternalShutdownException
 
+from ghostshell_ros.executables import ENDING
 from ghostshell_ros.runtime.data import config_folder
-from ghostshell_ros.runtime.lean_executor import make_executor
+from ghostshell_ros.runtime.lean_executor import LeanExecutor
 from ghostshell_ros.runtime.node import NodeStartError, RuntimeNode
 from skill_kernel.config.sections import nearest
 from skill_kernel.config.yaml_text import compose_yaml, first_duplicate, what_is_wrong
 
 END_S = 5.0
 """After this long SIGALRM ends a process that still destroys ROS entities; a launcher would wait ten seconds."""
-ENDING = (signal.SIGINT, signal.SIGTERM)
+HUNG_S = 20.0
+"""A process whose executor or middleware has not moved for so long ends itself."""
 
 
 class EndSignals:
@@ -75,22 +78,24 @@ class NodeHost:
 
     def __init__(self, nodes: Iterable[RuntimeNode] = (), *, context: Context | None = None) -> None:
         self._context = context if context is not None else rclpy.get_default_context()
-        self._executor = make_executor(self._context)
-        self._nodes: list[RuntimeNode] = []
-        self._ending = threading.Event()
+        self._executor = LeanExecutor(context=self._context)
+        self.nodes: list[RuntimeNode] = []
+        """The nodes, in the order in which they were added."""
+        self.ending = threading.Event()
+        """Set once `end` or `close` was called."""
         self._thread: threading.Thread | None = None
         for node in nodes:
             self.add(node)
 
     def add(self, node: RuntimeNode) -> None:
         """Spin a node from now on."""
-        self._nodes.append(node)
+        self.nodes.append(node)
         self._executor.add_node(node)
         node.call_soon(lambda: None)
 
     def spin(self) -> None:
         """Serve callbacks until the context is shut down or `close` is called."""
-        while self._context.ok() and not self._ending.is_set():
+        while self._context.ok() and not self.ending.is_set():
             try:
                 self._executor.spin_once()
             except ExternalShutdownException:
@@ -98,29 +103,19 @@ class NodeHost:
             except Exception:  # noqa: BLE001 - logged with its traceback; the node lives on
                 if not self._context.ok():
                     return
-                self._nodes[0].get_logger().error(f"a callback failed:\n{traceback.format_exc()}")
+                self.nodes[0].get_logger().error(f"a callback failed:\n{traceback.format_exc()}")
 
     def start(self) -> None:
         """Spin on a thread of its own."""
         self._thread = threading.Thread(target=self.spin, name="executor", daemon=True)
         self._thread.start()
 
-    @property
-    def nodes(self) -> tuple[RuntimeNode, ...]:
-        """Return the nodes, in the order in which they were added."""
-        return tuple(self._nodes)
-
-    @property
-    def ending(self) -> bool:
-        """Return whether `end` or `close` was called."""
-        return self._ending.is_set()
-
     def end(self) -> None:
         """Let `spin` return after the callback that runs. From any thread."""
-        self._ending.set()
-        # rclpy's own executor waits again when it is only woken. One that just ended has no guard to trigger.
+        self.ending.set()
+        # One that just ended has no guard to trigger.
         with suppress(AttributeError, InvalidHandle):
-            self._executor.create_task(lambda: None)
+            self._executor.wake()
 
     def close(self) -> None:
         """Close the nodes, end spinning and destroy them. From any thread but the executor's."""
@@ -129,7 +124,7 @@ class NodeHost:
 
     def close_nodes(self) -> None:
         """Let the nodes release what they hold besides ROS entities; they may still publish."""
-        for node in self._nodes:
+        for node in self.nodes:
             node.close()
 
     def stop(self) -> None:
@@ -142,7 +137,7 @@ class NodeHost:
         """End spinning and destroy the nodes' entities."""
         self.stop()
         self._executor.shutdown()
-        for node in self._nodes:
+        for node in self.nodes:
             node.destroy_node()
 
     def __enter__(self) -> NodeHost:
@@ -173,7 +168,7 @@ def run(*factories: Callable[[], RuntimeNode | Sequence[RuntimeNode]], args: Seq
     signals = EndSignals(hosts[0].end)
     try:
         for factory in factories:
-            if not hosts[0].ending:
+            if not hosts[0].ending.is_set():
                 made = factory()
                 _place(hosts, made if isinstance(made, Sequence) else [made], apart=len(factories) > 1)
                 del made
@@ -181,6 +176,8 @@ def run(*factories: Callable[[], RuntimeNode | Sequence[RuntimeNode]], args: Seq
         # Objects made at the start stay; full rounds of the garbage collector over them take 50 ms.
         gc.freeze()
         gc.enable()
+        for node in hosts[0].nodes[:1]:
+            node.steady_timer(1.0, _while_alive())
         for host in hosts[1:]:
             host.start()
         hosts[0].spin()
@@ -188,15 +185,43 @@ def run(*factories: Callable[[], RuntimeNode | Sequence[RuntimeNode]], args: Seq
         rclpy.logging.get_logger("ghostshell").fatal(str(error))
         return 1
     finally:
-        _end(hosts)
-        signals.close()
-        rclpy.try_shutdown()
-        # An object that still holds an entity keeps the middleware's threads alive until it is torn down beneath them.
-        del hosts, signals
-        gc.unfreeze()
-        gc.collect()
-        signal.setitimer(signal.ITIMER_REAL, 0.0)
+        for host in hosts:
+            host.stop()
+            host.close_nodes()
+        with bounded_end():
+            for host in hosts:
+                host.destroy()
+            signals.close()
+            rclpy.try_shutdown()
+            # An object that still holds an entity keeps the middleware's threads alive until it is torn down beneath them.
+            del host, hosts, signals
+            gc.unfreeze()
+            gc.collect()
     return 0
+
+
+@contextmanager
+def bounded_end() -> Iterator[None]:
+    """End the process by SIGALRM when the block takes longer than `END_S`: Fast DDS sometimes deadlocks when it releases
+    endpoints while their peers end too (https://github.com/eProsima/Fast-DDS/issues/6502)."""
+    signal.setitimer(signal.ITIMER_REAL, signal.getitimer(signal.ITIMER_REAL)[0] or END_S)
+    yield
+    signal.setitimer(signal.ITIMER_REAL, 0.0)
+
+
+def _while_alive() -> Callable[[], None]:
+    """Return what puts off the end of a process that hangs, when called each second, for as long as Fast DDS's event thread
+    wakes, which announces the process to others. Else faulthandler, which needs no lock of Python's, writes all stacks."""
+    events = [file.with_name("status") for file in Path("/proc/self/task").glob("*/comm") if file.read_text()[:7] == "dds.ev."]
+    before: list[str] = []
+
+    def look() -> None:
+        now = [file.read_text(encoding="utf-8").rpartition("\nvoluntary")[2] for file in events]
+        if all(a != b for a, b in zip_longest(now, before)):
+            faulthandler.dump_traceback_later(HUNG_S, exit=True)
+        before[:] = now
+
+    return look
 
 
 def _place(hosts: list[NodeHost], nodes: Sequence[RuntimeNode], *, apart: bool) -> None:
@@ -206,16 +231,6 @@ def _place(hosts: list[NodeHost], nodes: Sequence[RuntimeNode], *, apart: bool) 
             hosts.append(NodeHost([node]))
         else:
             hosts[0].add(node)
-
-
-def _end(hosts: Sequence[NodeHost]) -> None:
-    for host in hosts:
-        host.stop()
-        host.close_nodes()
-    # Fast DDS sometimes deadlocks when it releases endpoints while their peers end too.
-    signal.setitimer(signal.ITIMER_REAL, END_S)
-    for host in hosts:
-        host.destroy()
 
 
 def _warn_of_unknown_parameters(nodes: Sequence[RuntimeNode]) -> None:

@@ -11,6 +11,7 @@ from function_tokens.routines import RoutineStore
 from ghostshell_ros.runtime.data import data_folder
 from ghostshell_ros.runtime.node import NodeStartError, RuntimeNode
 from planners.prompts.prompt import GrammarOptions, RobotFacts
+from skill_kernel.guard import Vocabulary
 from skill_kernel.observation.accessors import accessors_of
 from skill_kernel.robot import RobotConfig, RobotConfigError
 from skill_kernel.skills.registry import RegistryError, SkillRegistry
@@ -41,6 +42,11 @@ class RobotSetup:
             config.first_actions,
             config.resume_motion,
         )
+
+    def vocabulary(self) -> Vocabulary:
+        """Return what code of reflexes and conditions may name: the robot's accessors and present skills."""
+        base = self.config.base.subsystems if self.config.base is not None else ()
+        return Vocabulary(accessors_of(self.config), self.registry, self.config.limits, base)
 
     def follow(self, skills_version: str) -> str:
         """Read the skills again when the kernel has another set of them. Return why that failed, or "".

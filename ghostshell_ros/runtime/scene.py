@@ -20,6 +20,7 @@ from ghostshell_ros.runtime.robot_setup import RobotSetup
 from ghostshell_ros.wire.images import to_pixels
 from ghostshell_ros.wire.observation_messages import from_message
 from ghostshell_ros.wire.qos import OBSERVATION, SENSORS
+from ghostshell_ros.wire.sensing import pose_of
 from planners.models.base import Image
 from planners.prompts.prompt import RobotFacts
 from skill_kernel.observation.model import Observation
@@ -63,13 +64,8 @@ class Scene:
         """Return facts for the prompt: pose in the odom frame [m, deg] and the subsystems in use."""
         facts: dict[str, Any] = {}
         if self._odom is not None and self.steady_now() - self._odom[0] < STALE_S:
-            pose = deserialize_message(self._odom[1], Odometry).pose.pose
-            yaw = 2 * math.atan2(pose.orientation.z, pose.orientation.w)
-            facts["pose"] = {
-                "x_m": round(pose.position.x, 3),
-                "y_m": round(pose.position.y, 3),
-                "yaw_deg": round(math.degrees(yaw), 1),
-            }
+            at = pose_of(deserialize_message(self._odom[1], Odometry).pose.pose)
+            facts["pose"] = {"x_m": round(at.x, 3), "y_m": round(at.y, 3), "yaw_deg": round(math.degrees(at.yaw), 1)}
         if self._kernel is not None:
             facts["busy"] = [s.name for s in self._kernel.subsystems if s.call_ids]
         return facts

@@ -26,7 +26,7 @@ class Request:
 
     def __init__(self, client: ServiceClient, request: Any, on_end: Callable[[Any], object]) -> None:
         self._client, self._request = client, request
-        self._on_end: Callable[[Any], object] | None = on_end
+        self._on_end: Callable[[Any], object] | None = client.node.guarded(on_end)
         self._future: Future | None = None
         self._timer: Later | None = None
 

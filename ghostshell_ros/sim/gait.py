@@ -102,9 +102,8 @@ class Gait:
     Velocities count only in the posture stand; attitudes only at rest.
     """
 
-    def __init__(self, config: GaitConfig | None = None) -> None:
-        self.config = config or GaitConfig()
-        c = self.config
+    def __init__(self) -> None:
+        self.config = c = GaitConfig()
         self._hips = np.stack([_FRONT * c.hip_x, _LEFT * c.hip_y, np.zeros(4)], axis=1)
         self._places = np.stack([_FRONT * c.hip_x, _LEFT * c.stance_y, np.zeros(4)], axis=1)
         self.reset()

@@ -9,7 +9,7 @@ import mujoco
 import numpy as np
 import numpy.typing as npt
 
-from ghostshell_ros.sim.gait import JOINTS, Gait, GaitConfig, Measurement
+from ghostshell_ros.sim.gait import JOINTS, Gait, Measurement
 from ghostshell_ros.sim.world import SimWorld, SimWorldError
 
 IDLE_HOURS, WALK_HOURS, WALK_MPS = 4.0, 1.5, 0.4
@@ -80,13 +80,13 @@ class Lidar:
 class Legged:
     """Walk the robot of a world; `gait` takes the wishes. Attached to the world for good."""
 
-    def __init__(self, world: SimWorld, config: GaitConfig | None = None) -> None:
+    def __init__(self, world: SimWorld) -> None:
         """Prepare the gait. Raises SimWorldError when the robot has other joints than the gait controls."""
         missing = sorted(set(JOINTS) - set(world.joint_names))
         if missing:
             known = ", ".join(world.joint_names)
             raise SimWorldError(f"the gait needs the joint '{missing[0]}', which the model lacks; it has {known}")
-        self.gait = Gait(config)
+        self.gait = Gait()
         self._world = world
         world.attach(self._update, self._reset)
 

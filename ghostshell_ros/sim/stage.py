@@ -13,6 +13,8 @@ import mujoco
 import numpy as np
 
 from ghostshell_ros.sim.world import SimWorld, SimWorldError
+from skill_kernel.config.sections import shown
+from skill_kernel.skills.drivers import Pose2D
 
 PERSON_PATH = ((7.9, -2.7), (7.0, -2.1), (7.0, -0.1))
 """Way [m in the world of building.xml] from the lobby, out of sight, to the middle of the hallway."""
@@ -93,10 +95,6 @@ class Actors:
         mover.at = mover.goal = mover.length if shut else 0.0
         self._show(mover)
 
-    def arrived(self, name: str) -> bool:
-        """Return whether it is where it was sent."""
-        return self._movers[name].at == self._movers[name].goal
-
     def _reset(self) -> None:
         for mover in self._movers.values():
             mover.at = mover.goal = 0.0
@@ -129,38 +127,30 @@ DOORS = {"open": False, "shut": True}
 MOST_M = 100.0
 
 
-@dataclass(frozen=True)
-class Spot:
-    """Name the place where something is to stand, in m and rad in the map frame."""
-
-    x: float
-    y: float
-    yaw: float = 0.0
-
-
-def read_arrangement(text: str) -> dict[str, Spot | bool]:
+def read_arrangement(text: str) -> dict[str, Pose2D | bool]:
     """Return the wishes that `text` names, a JSON object: [x, y] or [x, y, yaw], for a door "open" or "shut" (True).
 
     Empty text wishes for nothing. Raises SimWorldError for any other text.
     """
     try:
         given = json.loads(text) if text.strip() else {}
-    except json.JSONDecodeError as error:
+    except (ValueError, RecursionError) as error:
         raise SimWorldError(f'an arrangement is a JSON object such as {{"robot": [1, 2, 0.5]}}: {error}') from error
     if not isinstance(given, dict):
-        raise SimWorldError(f"an arrangement is a JSON object of names, not {text[:80]!r}")
+        raise SimWorldError(f"an arrangement is a JSON object of names, not {shown(text)!r}")
     return {name: _wish(name, value) for name, value in given.items()}
 
 
-def _wish(name: str, value: object) -> Spot | bool:
+def _wish(name: str, value: object) -> Pose2D | bool:
     if isinstance(value, str) and value in DOORS:
         return DOORS[value]
-    numbers = [float(v) for v in value if isinstance(v, (int, float))] if isinstance(value, list) else []
+    numbers = [v for v in value if isinstance(v, (int, float))] if isinstance(value, list) else []
     if not isinstance(value, list) or len(numbers) != len(value) or len(numbers) not in (2, 3):
-        raise SimWorldError(f'\'{name}\' is put at [x, y] or [x, y, yaw], or is "open" or "shut", not {value!r}')
-    if not all(math.isfinite(n) and abs(n) <= MOST_M for n in numbers):
-        raise SimWorldError(f"'{name}' cannot be put at {value}: at most {MOST_M:g} m from the middle")
-    return Spot(*numbers)
+        why = 'is put at [x, y] or [x, y, yaw], or is "open" or "shut"'
+        raise SimWorldError(f"'{shown(name)}' {why}, not {shown(repr(value))}")
+    if not all(abs(n) <= MOST_M for n in numbers):
+        raise SimWorldError(f"'{shown(name)}' cannot be put at {shown(value)}: at most {MOST_M:g} m from the middle")
+    return Pose2D(*map(float, (*numbers, 0.0)[:3]))
 
 
 class Stage:
@@ -170,7 +160,7 @@ class Stage:
         """`start` is the keyframe that the robot begins in."""
         self._world, self._actors, self._start = world, actors, start
 
-    def arrange(self, wishes: Mapping[str, Spot | bool], *, from_start: bool) -> None:
+    def arrange(self, wishes: Mapping[str, Pose2D | bool], *, from_start: bool) -> None:
         """Put the named things where they are wished; with `from_start`, put everything else back to its start first.
 
         Simulated time goes on. Raises SimWorldError for what the world does not have or cannot move, before anything is moved.
@@ -190,7 +180,7 @@ class Stage:
                 self._put(name, wish)
         mujoco.mj_forward(self._world.model, self._world.data)
 
-    def _check(self, name: str, wish: Spot | bool) -> None:
+    def _check(self, name: str, wish: Pose2D | bool) -> None:
         door = name in self._actors.doors
         if door and not isinstance(wish, bool):
             raise SimWorldError(f'the door \'{name}\' slides: say "open" or "shut"')
@@ -211,7 +201,7 @@ class Stage:
             and (model.body_mocapid[number] >= 0 or model.body_dofnum[number] == 6)
         )
 
-    def _put(self, name: str, spot: Spot) -> None:
+    def _put(self, name: str, spot: Pose2D) -> None:
         model, data = self._world.model, self._world.data
         body = self._world.base_id if name == ROBOT else model.body(name).id
         turned = _turned(spot.yaw)

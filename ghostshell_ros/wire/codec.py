@@ -13,7 +13,7 @@ from typing import Any
 from builtin_interfaces.msg import Duration, Time
 
 from ghostshell_ros.wire.values import ros_text, seconds
-from skill_kernel.config.sections import nearest
+from skill_kernel.config.sections import nearest, shown
 
 _ARRAY = re.compile(r"sequence<(?P<of>[^,>]+)(?:, (?P<most>\d+))?>|(?P<fixed>[^\[]+)\[(?P<count>\d+)\]")
 _WHOLE = re.compile(r"(?P<unsigned>u?)int(?P<bits>\d+)")
@@ -67,7 +67,7 @@ def plain(value: Any) -> Any:
 def _typed(kind: str, value: Any, where: str) -> Any:
     if array := _ARRAY.fullmatch(kind):
         if isinstance(value, (str, Mapping)) or not isinstance(value, Iterable):
-            raise FieldError(f"{where} is {_shown(value)}; give a list")
+            raise FieldError(f"{where} is {shown(repr(value))}; give a list")
         of = array["of"] or array["fixed"]
         elements = [_typed(of, element, f"{where}[{k}]") for k, element in enumerate(value)]
         if array["count"] and len(elements) != int(array["count"]):
@@ -80,17 +80,17 @@ def _typed(kind: str, value: Any, where: str) -> Any:
     if kind.startswith(("string", "wstring")):
         if isinstance(value, str):
             return ros_text(value)
-        raise FieldError(f"{where} is {_shown(value)}; give a text")
+        raise FieldError(f"{where} is {shown(repr(value))}; give a text")
     if kind == "boolean":
         if isinstance(value, bool):
             return value
-        raise FieldError(f"{where} is {_shown(value)}; give true or false")
+        raise FieldError(f"{where} is {shown(repr(value))}; give true or false")
     try:
         return float(value) if kind in _NUMBERS else _whole(kind, operator.index(value), where)
     except (TypeError, ValueError, OverflowError) as error:
         if isinstance(error, FieldError):
             raise
-        raise FieldError(f"{where} is {_shown(value)}; give a number") from error
+        raise FieldError(f"{where} is {shown(repr(value))}; give a number") from error
 
 
 def _whole(kind: str, value: int, where: str) -> Any:
@@ -112,7 +112,7 @@ def _message(kind: str, value: Any, where: str) -> Any:
         return value
     if isinstance(value, Mapping):
         return filled(of(), value, f"{where}.")
-    raise FieldError(f"{where} is {_shown(value)}; give the fields of {kind} by name")
+    raise FieldError(f"{where} is {shown(repr(value))}; give the fields of {kind} by name")
 
 
 def _time(of: Any, value_s: float, where: str) -> Any:
@@ -121,7 +121,3 @@ def _time(of: Any, value_s: float, where: str) -> Any:
         raise FieldError(f"{where} is {word}; give seconds from -2e9 to 2e9")
     whole = math.floor(value_s)
     return of(sec=whole, nanosec=min(round((value_s - whole) * 1e9), 999_999_999))
-
-
-def _shown(value: Any) -> str:
-    return repr(value)[:80]

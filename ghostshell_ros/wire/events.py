@@ -6,28 +6,14 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields
-from typing import Any, Protocol
+from typing import Any, Protocol, get_type_hints
 
 import ghostshell.msg
 from rclpy.node import Node
 
 from ghostshell_ros.wire.qos import EVENTS
 from ghostshell_ros.wire.values import OUTCOME_NUMBERS, OUTCOMES, ros_text, seconds
-from skill_kernel.events import (
-    EVENT_CLASSES,
-    CallEvent,
-    CallKind,
-    EventBase,
-    ModelEvent,
-    ModelKind,
-    Notice,
-    NoticeKind,
-    ProcessEvent,
-    ProcessKind,
-    RunEvent,
-    StreamEvent,
-    StreamKind,
-)
+from skill_kernel.events import EVENT_CLASSES, CallEvent, EventBase, ModelEvent, Notice, ProcessEvent, RunEvent, StreamEvent
 
 TOPICS: dict[type[RunEvent], str] = {
     CallEvent: "events/calls",
@@ -37,15 +23,9 @@ TOPICS: dict[type[RunEvent], str] = {
     Notice: "events/notices",
 }
 MESSAGES: dict[type[RunEvent], Any] = {kind: getattr(ghostshell.msg, kind.__name__) for kind in EVENT_CLASSES}
-KINDS: dict[type[RunEvent], Any] = {
-    CallEvent: CallKind,
-    StreamEvent: StreamKind,
-    ProcessEvent: ProcessKind,
-    ModelEvent: ModelKind,
-    Notice: NoticeKind,
-}
+KINDS: dict[type[RunEvent], Any] = {kind: get_type_hints(kind)["kind"] for kind in EVENT_CLASSES}
 
-CLEAR_HINT = "clear the halt first: ghostshell clear, or ros2 service call <robot>/clear_halt std_srvs/srv/Trigger"
+CLEAR_HINT = "clear the halt first: ghostshell clear"
 
 GAP_S = 0.1
 """How long an event waits for the one that its node wrote before it on another topic."""
@@ -117,6 +97,7 @@ class Reader(Protocol):
 
     def create_subscription(self, *args: Any) -> Any: ...
     def call_later(self, delay_s: float, callback: Callable[[], object]) -> Any: ...
+    def guarded(self, callback: Callable[..., Any]) -> Callable[..., Any]: ...
     def get_logger(self) -> Any: ...
 
 
@@ -126,8 +107,9 @@ def read_events(node: Reader, on_event: Callable[[Any], object], *classes: type[
     Without `classes` all events are read, and those of one node come in the order in which it wrote them, which five topics
     alone do not keep.
     """
-    order = EventOrder(on_event, node.call_later)
-    take = on_event if classes else order.take
+    # One message may hand on the events of several processes; each works for its own.
+    on_event = node.guarded(on_event)
+    take = on_event if classes else EventOrder(on_event, node.call_later).take
 
     def subscriber(kind: type[RunEvent]) -> Callable[[Any], None]:
         def read(message: Any) -> None:

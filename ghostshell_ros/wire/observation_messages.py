@@ -60,11 +60,6 @@ class ObservationWriter:
         return ObservationMsg(stamp=time_message(observation.time_s), seq=observation.seq, fields=parts)
 
 
-def to_message(observation: Observation) -> ObservationMsg:
-    """Return an observation as a message of its own."""
-    return ObservationWriter().message(observation)
-
-
 def from_message(message: ObservationMsg, now: float, ros_now_s: float | None = None) -> Observation:
     """Return the observation on the reader's steady clock, whose present is `now`.
 

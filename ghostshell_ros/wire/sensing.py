@@ -23,8 +23,8 @@ def scan_of(message: LaserScan) -> Scan:
 
 def points_of(message: LaserScan, laser: tuple[float, float, float]) -> Points:
     """Return the points a lidar turn has hit, in the base frame by the laser's pose there."""
-    limits = {"range_min": message.range_min, "range_max": message.range_max}
-    return scan_points(message.angle_min, message.angle_increment, message.ranges, **limits, laser=laser)
+    limits = message.range_min, message.range_max
+    return scan_points(Scan(message.angle_min, message.angle_increment, message.ranges, *limits), laser)
 
 
 def pose_of(pose: Any) -> Pose2D:

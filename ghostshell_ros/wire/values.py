@@ -7,7 +7,7 @@ import math
 from typing import Any
 
 from builtin_interfaces.msg import Duration, Time
-from ghostshell.msg import CallEvent, FunctionToken
+from ghostshell.msg import CallEvent, FunctionToken, SkillCall
 
 from function_tokens.parsing.tokens import TokenKind
 from skill_kernel.codes import Outcome
@@ -21,6 +21,8 @@ TOKEN_NUMBERS = {
     TokenKind.REF: FunctionToken.REF,
 }
 OUTCOMES = {number: outcome for outcome, number in OUTCOME_NUMBERS.items()}
+CALL_FIELDS = SkillCall.get_fields_and_field_types().keys() - {"args_json", "channels"}
+"""Fields that SkillCall shares with CallSpec."""
 
 
 def ros_text(text: str, nul: str = " ") -> str:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The robot's own node: velocities from `cmd_vel` go to the motors; odometry and the lidar's scan come back."""
+"""The robot's own node: velocities from `cmd_vel_gated` go to the motors; odometry and the lidar's scan come back."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ from geometry_msgs.msg import Twist
 from nav_msgs.msg import Odometry
 from rclpy.executors import ExternalShutdownException
 from rclpy.node import Node
-from rclpy.qos import qos_profile_sensor_data
+from rclpy.qos import DurabilityPolicy, QoSProfile, qos_profile_sensor_data
 from sensor_msgs.msg import LaserScan
+from std_msgs.msg import Bool
 
 RATE_HZ = 50.0
 SCAN_HZ = 10.0
@@ -52,7 +53,8 @@ class Base:
 
 
 class Wheels(Node):
-    """Subscribes `cmd_vel` (geometry_msgs/Twist), which comes from the safety gate within the limits of the robot's file.
+    """Subscribes `cmd_vel_gated` (geometry_msgs/Twist), which comes from the safety gate within the limits of the robot's
+    file, and `halted` (std_msgs/Bool): while that is true, it obeys nobody, whoever else may publish velocities.
     Publishes `odom` (nav_msgs/Odometry) and `scan` (sensor_msgs/LaserScan); silence of either for 1 s halts the robot.
     """
 
@@ -62,7 +64,10 @@ class Wheels(Node):
         self._heard_s = self._moved_s = time.monotonic()
         self._odom = self.create_publisher(Odometry, "odom", 10)
         self._scan = self.create_publisher(LaserScan, "scan", qos_profile_sensor_data)
-        self.create_subscription(Twist, "cmd_vel", self._on_velocity, 20)
+        self.create_subscription(Twist, "cmd_vel_gated", self._on_velocity, 20)
+        self._halted = False
+        latched = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
+        self.create_subscription(Bool, "halted", lambda message: setattr(self, "_halted", message.data), latched)
         self.create_timer(1.0 / RATE_HZ, self._publish_odometry)
         self.create_timer(1.0 / SCAN_HZ, self._publish_scan)
 
@@ -72,7 +77,7 @@ class Wheels(Node):
 
     def _publish_odometry(self) -> None:
         now_s = time.monotonic()
-        if now_s - self._heard_s > SILENCE_S:
+        if self._halted or now_s - self._heard_s > SILENCE_S:
             self._base.drive(0.0, 0.0)
         x, y, yaw = self._base.move(now_s - self._moved_s)
         self._moved_s = now_s

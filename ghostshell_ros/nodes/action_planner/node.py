@@ -3,35 +3,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
-from typing import Any
 
-from ghostshell.msg import KernelState, ProcessArray, ProcessState
+from ghostshell.msg import KernelState, ProcessArray, ProcessHeartbeat, ProcessState
 from ghostshell.msg import Plan as PlanMsg
 from ghostshell.srv import Interrupt, JudgeCondition
-from rclpy.parameter import Parameter
 from rclpy.task import Future
 
 from ghostshell_ros.nodes.action_planner.chunk_streams import ChunkStream, ChunkStreams
 from ghostshell_ros.nodes.action_planner.planned_process import Desk, PlannedProcess
 from ghostshell_ros.runtime.layer_model import LayerModel
 from ghostshell_ros.runtime.model_budget import ModelBudget
-from ghostshell_ros.runtime.model_setup import declare_model, optional_model, prepare_models
+from ghostshell_ros.runtime.model_setup import declare_model, declare_settings, optional_model, prepare_models
 from ghostshell_ros.runtime.node import Health, Level, RuntimeNode, SteadyClock
 from ghostshell_ros.runtime.robot_setup import declare_robot
 from ghostshell_ros.runtime.scene import Scene
 from ghostshell_ros.runtime.service_client import ServiceClient
 from ghostshell_ros.wire.events import EventWriter, read_events
 from ghostshell_ros.wire.process_messages import plan_of
-from ghostshell_ros.wire.qos import LATCHED, PLANS
+from ghostshell_ros.wire.qos import LATCHED, PLANS, SENSORS
 from ghostshell_ros.wire.values import ros_text, seconds
 from planners.installed_strategies import load_strategies, parameters_of
 from planners.judging import Judgement, SentenceJudge
 from planners.plan import Plan
 from planners.prompts.blocks import Layer
+from planners.strategy import Parameter
 from skill_kernel.codes import TaskCode
+from skill_kernel.config.sections import CAUSE_CHARS, shown
 from skill_kernel.events import ModelEvent, Notice, ProcessEvent, ProcessKind, RunEvent, StreamEvent
+from skill_kernel.guard.condition_text import MAX_SENTENCE
 
 STOP_S = 0.5
 """How long the channel scheduler may take to stop what a process does."""
@@ -42,9 +43,14 @@ MATCH_S = 15.0
 TELL_LOST_S = 1.0
 """How long after it came up a planner tells of processes that it knows nothing of: its first words may find no reader."""
 
+BEAT_S = 0.5
 KEPT_PLANS = 50
-MAX_CONDITION = 300
-"""Characters of a sentence that is judged."""
+
+ANSWER = (
+    Parameter("deadline_s", 60.0, "one answer may take so long [s]", 0.1, 3600.0),
+    Parameter("max_output_tokens", 2048, "length of one answer at most [tokens]", 16, 1_000_000),
+)
+"""Settings that any strategy may read."""
 
 
 class ActionPlanner(RuntimeNode):
@@ -52,8 +58,8 @@ class ActionPlanner(RuntimeNode):
     (docs/strategies.md); their parameters are declared here. A process whose epoch has risen is planned anew.
 
     Topics: `processes`, `plans`, `events`, `kernel_state`, `observation`, `odom`, with `send_images` also
-    `camera/image_raw` (in); `llm_chunks`, `events`, `prompts` and `answers` while somebody listens (out). Services:
-    `~/interrupt`, `judge_condition`.
+    `camera/image_raw` (in); `llm_chunks`, `events`, `planner_heartbeat` (2 Hz), `prompts` and `answers` while somebody
+    listens (out). Services: `~/interrupt`, `judge_condition`.
     """
 
     def __init__(self) -> None:
@@ -65,7 +71,7 @@ class ActionPlanner(RuntimeNode):
         self._strategies, self._broken = load_strategies()
         for why in self._broken.values():
             self.get_logger().error(why)
-        settings = self._declare_settings()
+        settings = declare_settings(self, (*ANSWER, *parameters_of(self._strategies.values())))
         send_images = self.declare("send_images", False, "show the model the camera's last image")
         self._max_processes = self.declare("max_processes", 8, "processes answered at a time, more are refused", 1, 16)
         self._events = EventWriter(self, StreamEvent, ProcessEvent, ModelEvent, Notice)
@@ -91,28 +97,11 @@ class ActionPlanner(RuntimeNode):
         self.create_subscription(PlanMsg, "plans", self._plan, PLANS)
         read_events(self, self._event)
         self.create_subscription(KernelState, "kernel_state", self._scene.kernel_state, LATCHED)
+        self._heartbeat = self.create_publisher(ProcessHeartbeat, "planner_heartbeat", SENSORS)
+        self.steady_timer(BEAT_S, self._beat)
         self.create_service(Interrupt, "~/interrupt", self._interrupt)
         self.create_service(JudgeCondition, "judge_condition", self._judge_condition)
         prepare_models(self, (self._client, self._fast), self._prepare)
-
-    def _declare_settings(self) -> dict[str, Any]:
-        """Declare the parameters of all strategies, and those that any strategy may read; return their values, kept as they
-        are now."""
-        settings: dict[str, Any] = {
-            "deadline_s": self.declare("deadline_s", 60.0, "one answer may take so long [s]", 0.1, 3600.0),
-            "max_output_tokens": self.declare(
-                "max_output_tokens", 2048, "length of one answer at most [tokens]", 16, 1_000_000
-            ),
-        }
-        for p in parameters_of(self._strategies.values()):
-            default: Any = p.default
-            settings[p.name] = self.declare(p.name, default, p.description, p.minimum, p.maximum, read_only=not p.live)
-
-        def changed(parameters: Sequence[Parameter]) -> None:
-            settings.update({p.name: p.value for p in parameters if p.name in settings})
-
-        self.add_post_set_parameters_callback(changed)
-        return settings
 
     def _prepare(self) -> None:
         for strategy in self._strategies.values():
@@ -127,9 +116,9 @@ class ActionPlanner(RuntimeNode):
             response.error_code = JudgeCondition.Request.NO_JUDGE
             response.error_msg = "no language model can judge; write the condition as an expression over the accessors"
             return response
-        if len(condition) > MAX_CONDITION:
+        if len(condition) > MAX_SENTENCE:
             response.error_code = JudgeCondition.Request.JUDGE_FAILED
-            response.error_msg = f"the condition has {len(condition)} characters; write it in at most {MAX_CONDITION}"
+            response.error_msg = f"the condition has {len(condition)} characters; write it in at most {MAX_SENTENCE}"
             return response
         future = Future(executor=self.executor)
         self._judge.ask(request.process_id, condition, future.set_result)
@@ -146,19 +135,27 @@ class ActionPlanner(RuntimeNode):
         first, self._heard = not self._heard, True
         self._budget.processes(message)
         for process in message.processes:
-            process_id = process.process_id
-            if process.status >= ProcessState.SUCCESS:
-                self._forget(process_id)
-            elif first and (not self._began_s or seconds(process.created) < self._began_s):
-                self._seen[process_id] = process.epoch
-                self.call_later(TELL_LOST_S, partial(self._lost, process))
-            elif process.status == ProcessState.IN_PROGRESS and process.epoch > self._seen.get(process_id, -1):
-                self._seen[process_id] = process.epoch
-                self._begin(process)
-            elif process_id in self._processes:
-                self._processes[process_id].update(process)
+            self.guarded(self._process_state)(process, first)
         while len(self._seen) > 1000:
             del self._seen[next(iter(self._seen))]
+
+    def _process_state(self, process: ProcessState, first: bool) -> None:
+        process_id = process.process_id
+        if process.status >= ProcessState.SUCCESS:
+            self._forget(process_id)
+        elif first and (not self._began_s or seconds(process.created) < self._began_s):
+            self._seen[process_id] = process.epoch
+            self.call_later(TELL_LOST_S, partial(self._lost, process))
+        elif process.status == ProcessState.IN_PROGRESS and process.epoch > self._seen.get(process_id, -1):
+            self._seen[process_id] = process.epoch
+            self._begin(process)
+        elif process_id in self._processes:
+            self._processes[process_id].update(process)
+
+    def _beat(self) -> None:
+        """Tell the process scheduler which processes are planned here; it ends those that nobody plans."""
+        if planned := [process_id for process_id, process in self._processes.items() if not process.finished]:
+            self._heartbeat.publish(ProcessHeartbeat(process_ids=planned))
 
     def _begin(self, process: ProcessState) -> None:
         known = self._processes.get(process.process_id)
@@ -246,7 +243,7 @@ class ActionPlanner(RuntimeNode):
     def _interrupt(self, request: Interrupt.Request, response: Interrupt.Response) -> Interrupt.Response:
         for process_id in [request.process_id] if request.process_id else list(self._processes):
             if (process := self._processes.get(process_id)) is not None:
-                process.interrupt(request.cause)
+                process.interrupt(shown(request.cause, CAUSE_CHARS))
         response.epoch = request.epoch
         return response
 

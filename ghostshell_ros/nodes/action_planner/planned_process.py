@@ -111,7 +111,9 @@ class PlannedProcess:
         self.finished = False
         self.running: set[str] = set()
         """Ids of calls that run."""
-        self.clock: Clock = SteadyClock(desk.node)
+        clock = SteadyClock(desk.node)
+        clock.call_later = lambda delay_s, callback: desk.node.call_later(delay_s, lambda: self._guarded(callback))
+        self.clock: Clock = clock
         self.settings = desk.settings
         self.judge: Judge | None = self._judge if desk.judge is not None else None
 
@@ -209,12 +211,12 @@ class PlannedProcess:
         if self._planning is not None and not self.finished:
             self._guarded(self._planning.on, event)
 
-    def _guarded(self, call: Callable[..., None], *args: Any) -> None:
+    def _guarded(self, call: Callable[..., object], *args: Any) -> None:
         """Call into the strategy, unless the process is finished: an answer may come late."""
         if not self.finished:
             self._run(call, *args)
 
-    def _run(self, call: Callable[..., None], *args: Any) -> None:
+    def _run(self, call: Callable[..., object], *args: Any) -> None:
         """Call into the strategy; what it raises ends this process and no other."""
         try:
             call(*args)

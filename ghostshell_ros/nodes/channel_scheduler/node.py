@@ -23,6 +23,7 @@ from ghostshell_ros.wire.events import EventWriter
 from ghostshell_ros.wire.qos import LATCHED, QUEUES, SENSORS, STREAM
 from ghostshell_ros.wire.values import TOKEN_NUMBERS, ros_text
 from skill_kernel.codes import ParseCode, TaskCode
+from skill_kernel.config.sections import CAUSE_CHARS, shown
 from skill_kernel.events import CallEvent, Notice, ProcessEvent, ProcessKind, StreamEvent, StreamKind
 
 KINDS = {number: kind for kind, number in TOKEN_NUMBERS.items()}
@@ -159,16 +160,17 @@ class ChannelScheduler(RuntimeNode):
         self._verdicts.kernel_state(state)
         self._paused = frozenset(hold.process_id for hold in state.processes if hold.pause_causes)
         for process_id, process in self._processes.items():
-            process.scheduler.pause(process_id in self._paused)
-            process.scheduler.freed()
+            self.guarded(process.scheduler.pause, process_id)(process_id in self._paused)
+            self.guarded(process.scheduler.freed, process_id)()
 
     def _interrupt(self, request: Interrupt.Request, response: Interrupt.Response) -> Interrupt.Response:
+        cause = shown(request.cause, CAUSE_CHARS)
         if not request.process_id.startswith(NO_PROCESS):
             told = ProcessEvent(
                 kind=ProcessKind.INTERRUPTED,
                 process_id=request.process_id,
                 channels=tuple(request.channels),
-                cause=request.cause,
+                cause=cause,
                 epoch=request.epoch,
             )
             # In its turn among what the schedulers have told so far: a replay goes by this order.
@@ -180,7 +182,7 @@ class ChannelScheduler(RuntimeNode):
         for process_id, process in self._processes.items():
             if request.process_id in ("", process_id):
                 process.oldest_epoch = max(process.oldest_epoch, request.epoch)
-                response.stopped += process.scheduler.interrupt(request.cause or "interrupted", request.channels)
+                response.stopped += process.scheduler.interrupt(cause or "interrupted", request.channels)
         response.epoch = request.epoch
         return response
 
@@ -196,6 +198,7 @@ class ChannelScheduler(RuntimeNode):
                 queued_streams=[step.stream_id for step in steps.queued],
                 done=steps.done,
                 reading=steps.reading,
+                more=steps.more,
             )
         )
 

@@ -9,6 +9,7 @@ import math
 import traceback
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict
 from pathlib import Path
 from typing import IO, Any
 
@@ -19,6 +20,7 @@ from rclpy.task import Future
 from ghostshell_ros.runtime.data import data_folder
 from ghostshell_ros.runtime.model_setup import optional_model
 from ghostshell_ros.runtime.node import Health, Level, RuntimeNode
+from ghostshell_ros.runtime.signing import Doorkeeper
 from ghostshell_ros.wire.events import read_events
 from ghostshell_ros.wire.observation_messages import from_message
 from ghostshell_ros.wire.qos import LATCHED, OBSERVATION
@@ -29,8 +31,10 @@ from planners.memory.embedding import Embedder
 from planners.memory.experience import Recorder
 from planners.memory.schema import DAY_S
 from skill_kernel.codes import MemoryCode
+from skill_kernel.config.yaml_text import private
 from skill_kernel.events import CallEvent, CallKind, Notice, NoticeKind, ProcessEvent, ProcessKind
 from skill_kernel.processes.process import Process, ProcessSource, ProcessStatus
+from skill_kernel.roles import Act, Caller
 
 LOOK_S = 1.0
 """How often new robots are looked for, and the file of another memory that may have ended."""
@@ -122,6 +126,7 @@ class MemoryNode(RuntimeNode):
                 store, wall=self.now_s, on_problem=lambda why: self.call_soon(self._background_failed, why), **self._of_memory
             )
             # One that stands by must not answer in the place of the one that knows.
+            self._door = Doorkeeper(self, "query_memory")
             self.create_service(QueryMemory, "query_memory", self._query)
         for robot in self._robots or self._found():
             if robot not in self._listeners:
@@ -136,7 +141,7 @@ class MemoryNode(RuntimeNode):
         """Return whether this program holds the file's lock now; another memory may."""
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            file = path.open("w")
+            file = open(path, "w", opener=private)  # noqa: SIM115 - kept open for its lock
         except OSError as error:
             self._tell(f"{path.parent} cannot be used ({error}); set data_dir to a folder that may be written")
             return False
@@ -173,7 +178,7 @@ class MemoryNode(RuntimeNode):
     # -- questions ----------------------------------------------------------------------------------------------------
 
     async def _query(self, request: QueryMemory.Request, response: QueryMemory.Response) -> QueryMemory.Response:
-        """A query reads the disk, a model may take seconds: both on another thread, while messages are still heard."""
+        """Answer on another thread: reading the disk or asking a model may take seconds, and messages are still heard."""
         if self._memory is None or self._asked >= WAITING:
             response.error_code = int(MemoryCode.MEMORY_UNAVAILABLE)
             response.error_msg = self._problem or f"{self._asked} questions are being answered already; ask again"
@@ -181,15 +186,15 @@ class MemoryNode(RuntimeNode):
         self._asked += 1
         try:
             answered: Future = Future(executor=self.executor)
-            self._pool.submit(self._answer, self._memory, request, response, answered)
+            self._pool.submit(self._answer, self._memory, request, response, self._door.caller(request), answered)
             await answered
         finally:
             self._asked -= 1
         return response
 
-    def _answer(self, memory: Memory, request: Any, response: Any, answered: Future) -> None:
+    def _answer(self, memory: Memory, request: Any, response: Any, caller: Caller, answered: Future) -> None:
         try:
-            _fill(memory, request, response)
+            _fill(memory, request, response, caller)
         except StoreError as error:
             response.error_code, response.error_msg = int(error.code), ros_text(str(error))
         except ValueError as error:
@@ -276,24 +281,17 @@ class RobotListener:
 
 
 def _process(state: ProcessState) -> Process:
-    return Process(
-        state.process_id,
-        state.instruction,
-        state.door,
-        state.sender,
-        state.strategy,
-        seconds(state.created),
-        ProcessSource(state.source),
-        ProcessStatus(state.status),
-        ended_s=seconds(state.ended),
-        message=state.message,
-    )
+    same = ("process_id", "instruction", "door", "sender", "strategy", "message")
+    told: dict[str, Any] = {name: getattr(state, name) for name in same}
+    told |= {"created_s": seconds(state.created), "ended_s": seconds(state.ended)}
+    return Process(source=ProcessSource(state.source), status=ProcessStatus(state.status), **told)
 
 
-def _fill(memory: Memory, request: QueryMemory.Request, response: QueryMemory.Response) -> None:
-    """The answer to a question, or what fits the filters. Raises StoreError or ValueError."""
+def _fill(memory: Memory, request: QueryMemory.Request, response: QueryMemory.Response, caller: Caller) -> None:
+    """Fill in the answer to a question, or what fits the filters. Raises StoreError or ValueError."""
     robot, limit = request.robot.strip("/"), min(request.limit or LIMIT, MOST)
-    viewer = Viewer(robot, request.process_id)
+    hidden = caller.refusal(Act.PRIVATE)
+    viewer = Viewer() if hidden else Viewer(robot, request.process_id)
     if unknown := [t for t in request.tiers if t not in tuple(Tier)]:
         raise ValueError(f"there is no tier {unknown[0]}; use 0 to 3")
     query = Query(
@@ -312,14 +310,16 @@ def _fill(memory: Memory, request: QueryMemory.Request, response: QueryMemory.Re
         response.form = found.form
     else:
         found = memory.recall(query)
-    response.answer, response.note = ros_text(found.text), ros_text(found.note)
+    left_out = f"private records are left out, {hidden}" if hidden and robot else ""
+    response.answer, response.note = ros_text(found.text), ros_text("; ".join(filter(None, (found.note, left_out))))
     response.records = [_message(r) for r in found.sources]
     response.success = True
 
 
 def _message(record: Record) -> MemoryRecord:
     # The store holds no text that the middleware refuses.
-    who, spot = record.provenance, record.spot
+    spot, origin = record.spot, asdict(record.provenance)
+    process_id = origin.pop("process")
     return MemoryRecord(
         id=record.id,
         tier=int(record.tier),
@@ -328,13 +328,10 @@ def _message(record: Record) -> MemoryRecord:
         time=time_message(record.time_s),
         text=record.text,
         data_json=json.dumps(record.data, ensure_ascii=False),
-        robot=who.robot,
-        source=who.source,
-        process_id=who.process,
-        sender=who.sender,
-        door=who.door,
+        process_id=process_id,
         x=math.nan if spot.x is None else spot.x,
         y=math.nan if spot.y is None else spot.y,
         room=spot.room,
         visibility=int(record.visibility),
+        **origin,
     )

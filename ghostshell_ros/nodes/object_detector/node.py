@@ -11,8 +11,7 @@ from sensor_msgs.msg import CameraInfo, Image, LaserScan
 from std_msgs.msg import Header
 from vision_msgs.msg import BoundingBox2D, Detection2D, Detection2DArray, ObjectHypothesis, ObjectHypothesisWithPose
 
-from ghostshell_ros.perception.boxes import Camera, place
-from ghostshell_ros.perception.detector import Box, DetectorError
+from ghostshell_ros.perception.detector import Box, Camera, DetectorError, place
 from ghostshell_ros.perception.making import kinds, make_detector, read_labels, read_widths
 from ghostshell_ros.runtime.node import Health, Level, NodeStartError, RuntimeNode
 from ghostshell_ros.wire.images import to_pixels

@@ -20,7 +20,7 @@ from ghostshell_ros.wire.codec import interface
 from ghostshell_ros.wire.qos import EVENTS, LATCHED_BY_ANY, SENSORS
 from ghostshell_ros.wire.sensing import pose_of
 from ghostshell_ros.wire.values import seconds
-from skill_kernel.config.observation import FieldConfig, Heard, MapPose, Moving, NearestBySector, Speed, Subsystems, Take, Track
+from skill_kernel.config.observation import FieldConfig, MapPose, Take
 from skill_kernel.observation.model import Pose
 from skill_kernel.observation.observer import Observer
 from skill_kernel.observation.odometry import Odometry
@@ -64,21 +64,21 @@ class ObservationSources:
 
     def _subscribe(self, name: str, config: FieldConfig) -> None:
         process, topic, qos = config.process, config.source.topic, QOS[config.source.qos]
-        if isinstance(process, (MapPose, Speed, Moving)):
+        if process.function in ("pose", "speed", "moving"):
             if topic not in self._odometry_topics:
                 self._odometry_topics.add(topic)
                 self._node.create_subscription(OdometryMsg, topic, partial(self._on_odometry, topic), qos)
             return
-        kinds: list[tuple[type, Any, Callable[..., None]]] = [
-            (NearestBySector, LaserScan, self._on_scan),
-            (Track, DetectionArray, self._on_detections),
-            (Subsystems, KernelState, self._on_kernel_state),
-            (Heard, ProcessArray, self._on_processes),
-        ]
-        for one, message_type, heard in kinds:
-            if isinstance(process, one):
-                self._node.create_subscription(message_type, topic, partial(heard, name, config), qos)
-                return
+        kinds: dict[str, tuple[Any, Callable[..., None]]] = {
+            "nearest_by_sector": (LaserScan, self._on_scan),
+            "track": (DetectionArray, self._on_detections),
+            "subsystems": (KernelState, self._on_kernel_state),
+            "heard": (ProcessArray, self._on_processes),
+        }
+        if process.function in kinds:
+            message_type, heard = kinds[process.function]
+            self._node.create_subscription(message_type, topic, partial(heard, name, config), qos)
+            return
         assert isinstance(process, Take)
         message_type = self._interface(name, config.source.type)
         read = self._reader(name, process, message_type)

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import secrets
+from functools import partial
 
 from ghostshell.action import RunTask
 from ghostshell.msg import KernelState, ProcessArray, ProcessHeartbeat, ProcessState
@@ -18,6 +19,7 @@ from ghostshell_ros.runtime.data import data_folder
 from ghostshell_ros.runtime.goal_server import Goal, GoalServer
 from ghostshell_ros.runtime.node import Health, Level, RuntimeNode
 from ghostshell_ros.runtime.robot_setup import declare_robot
+from ghostshell_ros.runtime.signing import Doorkeeper
 from ghostshell_ros.wire.events import CLEAR_HINT, EventWriter, read_events
 from ghostshell_ros.wire.process_messages import process_state, task_result
 from ghostshell_ros.wire.qos import INSTRUCTION, LATCHED, SENSORS
@@ -25,10 +27,12 @@ from planners.installed_strategies import strategy_names
 from planners.language.stop_words import is_stop
 from skill_kernel.calls import ProcessHoldState
 from skill_kernel.codes import TaskCode
+from skill_kernel.config.sections import CAUSE_CHARS, shown
 from skill_kernel.events import CallEvent, CallKind, ModelEvent, Notice, NoticeKind, ProcessEvent, ProcessKind, RunEvent
 from skill_kernel.processes.process import Process, ProcessError, ProcessSource, ProcessStatus, SchedulerSettings
-from skill_kernel.processes.scheduler import ProcessScheduler
+from skill_kernel.processes.scheduler import PLANNER, SCHEDULER, ProcessScheduler
 from skill_kernel.processes.store import ProcessStore, StoreError
+from skill_kernel.roles import Act, Door
 
 TICK_S = 0.25
 """Interval at which waiting processes and idle behaviour are looked at [s]."""
@@ -40,23 +44,12 @@ _COMMANDS = {
     ControlProcess.Request.PAUSE: "pause",
     ControlProcess.Request.RESUME: "resume",
 }
-REQUIRED = {"action_planner": "llm_chunks", "token_parser": "function_tokens", "channel_scheduler": "call_control"}
-"""Nodes a running process depends on, each with a topic it publishes."""
-
-NODES_WAIT_S = 5.0
-"""Age from which a process is ended because a node that it depends on is not there [s]."""
-
-INSTRUCTION_CHARS = 80
-"""Characters of an instruction that the log shows."""
 SAY_S = 0.1
 """Shortest interval of log lines about refused instructions [s]."""
 _ENDED = 2
 """The last stage of a process in the log; received is 0, started 1."""
 AT_REST = 5
 """Without a process, one of this many heartbeats is sent."""
-
-SILENT_CHECKS = 5
-"""Number of checks without a heartbeat, 0.2 s apart, after which the channel scheduler counts as gone."""
 
 
 class ProcessSchedulerNode(RuntimeNode):
@@ -72,18 +65,16 @@ class ProcessSchedulerNode(RuntimeNode):
     asks for advice; standing guidelines begin reactive processes (docs/prescriptions.md).
 
     Topics: `instruction`, with `global_instruction` also `/instruction`, `events`, `kernel_state`, `halted`,
-    `scheduler_heartbeat`, `observation`, `prescription`, `reflex_states` (in); `processes` and `prescriptions` (latched),
-    `process_heartbeat` (10 Hz), `events`, `prompts` (out). Action: `run_task`. Services: `control_process`, `prescribe`;
-    client of `skill_kernel/process_lease`, `halt`, `compile_reflex` and the `interrupt` services.
+    `scheduler_heartbeat`, `planner_heartbeat`, `observation`, `prescription`, `reflex_states` (in); `processes` and
+    `prescriptions` (latched), `process_heartbeat` (10 Hz), `events`, `prompts` (out). Action: `run_task`. Services:
+    `control_process`, `prescribe`; client of `skill_kernel/process_lease`, `halt`, `compile_reflex` and the services
+    `interrupt`.
     """
 
     def __init__(self) -> None:
         super().__init__("process_scheduler")
         robot = declare_robot(self)
         settings = self._settings(robot.config.idle)
-        deadline_s = self.declare(
-            "interrupt_deadline_s", 0.5, "a node that does not answer an interrupt in this time is skipped [s]", 0.05, 10.0
-        )
         self._robot = self.get_namespace().strip("/")
         self._told: dict[str, int] = {}
         self._beats = 0
@@ -92,16 +83,13 @@ class ProcessSchedulerNode(RuntimeNode):
         self._events = EventWriter(self, ProcessEvent, ModelEvent, Notice)
         self._publisher = self.create_publisher(ProcessArray, "processes", LATCHED)
         self._heartbeat = self.create_publisher(ProcessHeartbeat, "process_heartbeat", SENSORS)
-        self._link = RobotLink(
-            self, deadline_s=deadline_s, on_problem=self._problem, on_change=self._changed, on_amend=self._keep
-        )
+        self._link = RobotLink(self, on_problem=self._problem, on_change=self._changed, on_amend=self._keep)
         self._core = self._link.core = ProcessScheduler(
             self._link, new_id=lambda: secrets.token_hex(8), now=self.now_s, settings=settings
         )
         self._halting = 0
         """Answers to a stop word that are awaited."""
         self._gate_is_halted = False
-        self._unheard: int | None = None
         self._goals: dict[str, Goal] = {}
         self._advice = ProcessAdvice(self, robot, self._core, self._events, halting=lambda: self.halted)
         self._hear()
@@ -123,13 +111,13 @@ class ProcessSchedulerNode(RuntimeNode):
         if self.declare("global_instruction", False, "also hear /instruction (the default robot of a fleet)"):
             self.create_subscription(String, "/instruction", self._heard, INSTRUCTION)
         self.create_service(ControlProcess, "control_process", self._control)
+        self._door = Doorkeeper(self, "run_task")
         GoalServer(self, RunTask, "run_task", on_goal=self._goal, on_cancel=self._cancel_goal)
         read_events(self, self._event)
         self.create_subscription(KernelState, "kernel_state", self._kernel_state, LATCHED)
         self.create_subscription(Bool, "halted", self._gate, LATCHED)
-        self.create_subscription(ProcessHeartbeat, "scheduler_heartbeat", self._scheduler_beat, SENSORS)
-        self.steady_timer(1.0, self._check_nodes)
-        self.steady_timer(0.2, self._watch_scheduler)
+        for name, node in (("scheduler", SCHEDULER), ("planner", PLANNER)):
+            self.create_subscription(ProcessHeartbeat, f"{name}_heartbeat", partial(self._alive, node), SENSORS)
 
     def _settings(self, idle: str) -> SchedulerSettings:
         strategies = strategy_names()
@@ -198,7 +186,7 @@ class ProcessSchedulerNode(RuntimeNode):
         self._told[process.process_id] = max(told, stage)
         if process.source is ProcessSource.IDLE or stage <= told:
             return
-        say, text = self.get_logger().info, f"instruction {process.instruction[:INSTRUCTION_CHARS]!r}"
+        say, text = self.get_logger().info, f"instruction {shown(process.instruction)!r}"
         if told < 0:
             say(f"{text} received by {process.door}: process {process.process_id}")
         if stage:
@@ -245,7 +233,7 @@ class ProcessSchedulerNode(RuntimeNode):
 
     def stops(self, text: str) -> bool:
         """Return whether it is nothing but a stop word, which has then been obeyed."""
-        if not is_stop(text, self._robot):
+        if not is_stop(text[: self._max_chars + 1], self._robot):
             return False
         self._stop_everything(text)
         return True
@@ -258,7 +246,7 @@ class ProcessSchedulerNode(RuntimeNode):
             return self._begin(text, door[:NAME_CHARS], sender[:NAME_CHARS], source, strategy)
         except ProcessError as error:
             what = "refused" if error.code else "obeyed"
-            told = f"instruction {text[:INSTRUCTION_CHARS]!r} {what}: {error}"
+            told = f"instruction {shown(text)!r} {what}: {error}"
             self.get_logger().info(told, throttle_duration_sec=SAY_S)
             raise
 
@@ -279,7 +267,7 @@ class ProcessSchedulerNode(RuntimeNode):
             self.begin(message.data, door="topic")
         except ProcessError as error:
             if error.code is not TaskCode.NONE:
-                self._events.write(Notice(error_code=error.code, error_msg=str(error), text=message.data[:200]))
+                self._events.write(Notice(error_code=error.code, error_msg=str(error), text=shown(message.data, 200)))
 
     @property
     def halted(self) -> bool:
@@ -290,7 +278,7 @@ class ProcessSchedulerNode(RuntimeNode):
         self._halting += 1
         self._link.halt(then=self._answered)
         if self._core.living:
-            self._core.end_all(f"stopped: {text.strip()[:100]}")
+            self._core.end_all(f"stopped: {shown(text)}")
         else:
             self._halting += 1
             self._link.interrupt("", "stop word", then=self._answered)
@@ -302,13 +290,14 @@ class ProcessSchedulerNode(RuntimeNode):
     # -- the RunTask action and the ControlProcess service ------------------------------------------------------------
 
     def _goal(self, goal: Goal) -> None:
-        request = goal.request
-        door = request.door or "action"
+        request, caller = goal.request, self._door.caller(goal.request)
+        door = request.door if request.door and caller.door is Door.KEY else "action"
         source = ProcessSource.REACTIVE if door in self._reactive_doors else ProcessSource.USER
+        sender, strategy = caller.named(request.sender), request.strategy.strip()
         try:
-            made = self.begin(
-                request.instruction, door=door, sender=request.sender, source=source, strategy=request.strategy.strip()
-            )
+            if (refusal := caller.refusal(Act.INSTRUCT)) and not is_stop(request.instruction, self._robot):
+                raise ProcessError(refusal, TaskCode.NOT_PERMITTED)
+            made = self.begin(request.instruction, door=door, sender=sender, source=source, strategy=strategy)
         except ProcessError as error:
             stopped = error.code is TaskCode.NONE
             status = ProcessState.STOPPED if stopped else ProcessState.FAILED
@@ -328,7 +317,7 @@ class ProcessSchedulerNode(RuntimeNode):
         try:
             process_id = response.process_id = self._core.chosen(request.process_id, name).process_id
             if name == "stop":
-                self._core.stop(process_id, request.cause or "stopped by control_process")
+                self._core.stop(process_id, shown(request.cause, CAUSE_CHARS) or "stopped by control_process")
             elif name == "pause":
                 self._core.pause(process_id)
             elif name == "resume" and self.halted:
@@ -347,12 +336,17 @@ class ProcessSchedulerNode(RuntimeNode):
     # -- what is reported ---------------------------------------------------------------------------------------------
 
     def _event(self, event: RunEvent) -> None:
+        if isinstance(event, Notice) and event.error_code == TaskCode.NODE_UNAVAILABLE:  # a node gives up, perhaps this one
+            self._core.fail(event.process_id, TaskCode.NODE_UNAVAILABLE, event.error_msg)
         self._advice.event(event)
         if isinstance(event, CallEvent) and event.function in STEP_NAMES and event.kind is not CallKind.CONTENTION:
             return  # steps and branches are calls of the scheduler alone: what is done in them is told by itself
         if event.kind is ProcessKind.PLAN_ENDED and event.error_code == TaskCode.CANCELLED:
             self._link.learn_epoch()
         self._core.take(event)
+
+    def _alive(self, node: str, message: ProcessHeartbeat) -> None:
+        self._core.alive(node, message.process_ids)
 
     def _kernel_state(self, state: KernelState) -> None:
         self._core.kernel_state(
@@ -365,31 +359,6 @@ class ProcessSchedulerNode(RuntimeNode):
         self._core.halted(message.data)
         if was and not message.data:
             self._events.write(Notice(kind=NoticeKind.HALT_CLEARED, text="the robot takes instructions again"))
-
-    def _check_nodes(self) -> None:
-        now_s = self.now_s()
-        old = [p for p in self._core.living if not p.pause_causes and now_s - p.created_s >= NODES_WAIT_S]
-        gone = [name for name, topic in REQUIRED.items() if self.count_publishers(topic) == 0] if old else []
-        for process in old if gone else ():
-            why = f"node {' and '.join(gone)} is gone; start it again and repeat the instruction"
-            self._core.fail(process.process_id, TaskCode.NODE_UNAVAILABLE, why)
-
-    def _scheduler_beat(self, _: ProcessHeartbeat) -> None:
-        self._unheard = 0
-
-    def _watch_scheduler(self) -> None:
-        """Notice that the channel scheduler is silent.
-
-        Checks are counted, not seconds: a node that was stalled itself finds old beats before it has missed enough.
-        """
-        if self._unheard is None:
-            return
-        self._unheard += 1
-        if self._unheard > SILENT_CHECKS:
-            self._unheard = None
-            if self._core.living:
-                why = "node channel_scheduler is silent, and with it the calls that waited; repeat the instruction"
-                self._core.calls_lost(why)
 
     # -- the node -----------------------------------------------------------------------------------------------------
 

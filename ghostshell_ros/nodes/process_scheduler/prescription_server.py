@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Coroutine, Iterable
-from pathlib import Path
 from typing import Any, TypeAlias
 
 from ghostshell.msg import Prescription as PrescriptionMsg
@@ -15,7 +14,7 @@ from std_msgs.msg import String
 
 from ghostshell_ros.nodes.process_scheduler.process_advice import ProcessAdvice
 from ghostshell_ros.runtime.data import data_folder
-from ghostshell_ros.runtime.model_setup import shipped_config
+from ghostshell_ros.runtime.model_setup import shipped_file
 from ghostshell_ros.runtime.node import NodeStartError, RuntimeNode
 from ghostshell_ros.runtime.robot_setup import RobotSetup
 from ghostshell_ros.runtime.service_client import ServiceClient
@@ -26,17 +25,18 @@ from planners.prescriptions.book import PrescriptionBook
 from planners.prescriptions.grammar import Grammar
 from planners.prescriptions.prescription import Conflict, Kept, Kind, Route, Standing, UnknownPrescriptionError
 from planners.prescriptions.router import Router
+from skill_kernel.codes import TaskCode
+from skill_kernel.config.sections import shown
 from skill_kernel.config.yaml_text import RecordError
 from skill_kernel.events import Notice
-from skill_kernel.guard import Vocabulary
 from skill_kernel.observation.accessors import accessors_of
 from skill_kernel.processes.process import Process, ProcessError
+from skill_kernel.roles import ANYBODY
 
 COMPILE_S = 140.0
 """A model that writes a reflex may take its time, twice."""
-REFLEX_S = 5.0
 LOOKS, LOOK_S = 10, 0.2
-"""So often, and so far apart, it is looked whether the node reflexes is there: it may just be starting."""
+"""Tries to find the node reflexes, which may just be starting, and the length of each [s]."""
 LOADED_S = 5.0
 """So long after the start what the files contradict is told: who listens to `events` has found this node by then."""
 DOOR = "prescribe"
@@ -72,21 +72,12 @@ class PrescriptionServer:
     ) -> None:
         self._node, self._advice, self._events, self._stops, self._begin_process = node, advice, events, stops, begin
         config = robot.config
-        accessors = accessors_of(config)
-        base = config.base.subsystems if config.base is not None else ()
-        vocabulary = Vocabulary(accessors, robot.registry, config.limits, base)
         named = node.declare("prescriptions", "", "file of the robot's own; empty: config/prescriptions/<robot>.yaml, if any")
-        shipped = Path(named) if named else shipped_config() / "prescriptions" / f"{config.name}.yaml"
+        shipped = shipped_file("prescriptions", config.name, "prescriptions", named)
         own = data_folder(node.get_parameter("data_dir").value) / config.name / "prescriptions.yaml"
         try:
-            if named and not shipped.is_file():
-                raise RecordError(f"there is no file {shipped}")
-            self._book = PrescriptionBook(
-                Router(Grammar(vocabulary, config), config.name),
-                accessors,
-                own=own,
-                shipped=shipped if shipped.is_file() else None,
-            )
+            router = Router(Grammar(robot.vocabulary(), config), config.name)
+            self._book = PrescriptionBook(router, accessors_of(config), own=own, shipped=shipped)
         except RecordError as error:
             raise NodeStartError(f"parameter prescriptions: {error}") from error
         if self._book.problem:
@@ -130,6 +121,8 @@ class PrescriptionServer:
                 self._tell(f"'{added.name}' is proposed as a reflex ({route.reason}); {how}")
         except RecordError as error:
             self._tell(str(error), error_code=_code(error), sentence=sentence)
+        except Exception as error:  # noqa: BLE001 - whoever said the sentence hears of it
+            self._tell(self._node.caught(error), error_code=TaskCode.NODE_UNAVAILABLE, sentence=sentence)
 
     async def _prescribe(self, request: PrescribeRequest, response: Prescribe.Response) -> Prescribe.Response:
         try:
@@ -148,16 +141,16 @@ class PrescriptionServer:
             response.prescription = _message(name, sentence, self._book.route(sentence, stated))
         elif command == PrescribeRequest.ADD:
             route = self._book.route(sentence, stated)
-            response.prescription = await self._add(name, sentence, route, request.author)
+            response.prescription = await self._add(name, sentence, route, ANYBODY.named(request.author))
         elif command == PrescribeRequest.RUN:
             if name:  # else the sentence itself, whatever it reads as
                 kept = self._book.get(name)
                 if kept.route.kind is not Kind.TASK:
                     raise RecordError(f"'{name}' is a {kept.route.kind.value}; only a task is run")
                 sentence, response.prescription = kept.prescription.sentence, _kept_message(kept)
-            response.process_id = self._begin(sentence, sender=request.author).process_id
+            response.process_id = self._begin(sentence, sender=ANYBODY.named(request.author)).process_id
         elif command in _SWITCHES:
-            response.prescription = await self._switch(_SWITCHES[command], name)
+            response.prescription = self._switch(_SWITCHES[command], name)
         else:
             raise RecordError(f"command {command} is unknown; use ADD, REMOVE, ENABLE, DISABLE, ROUTE or RUN")
 
@@ -166,14 +159,13 @@ class PrescriptionServer:
             return _kept_message(self._weighed(self._book.add(sentence, name=name, author=author, route=route)))
         if self._book.holds(name):
             raise RefusedError(f"there is a prescription '{name}' already; remove it first, or choose another name")
-        made = await self._reflex("ADD", sentence=sentence, name=name, person=author)
+        made = await self._propose_reflex(sentence=sentence, name=name, person=author)
         return _message(made, sentence, route)
 
-    async def _switch(self, command: str, name: str) -> PrescriptionMsg:
+    def _switch(self, command: str, name: str) -> PrescriptionMsg:
         enabled = command == "ENABLE"
         if not self._book.holds(name) and any(reflex.name == name for reflex in self._reflexes):
-            await self._reflex(command, name=name)
-            return PrescriptionMsg(name=name, kind=PrescriptionMsg.REFLEX, layer="S0", enabled=enabled)
+            raise RefusedError(f"'{name}' is a reflex, which asks for a role: ghostshell reflex {command.lower()} {name}")
         kept = self._book.get(name)
         if enabled and not kept.prescription.enabled:
             return _kept_message(self._weighed(self._book.enable(name, True)))
@@ -193,7 +185,7 @@ class PrescriptionServer:
             raise RefusedError(str(error)) from error
 
     def _weighed(self, kept: Kept) -> Kept:
-        """It counts from now on: tell what it contradicts, and ask the model once."""
+        """Publish a prescription that counts from now on, tell what it contradicts, and ask the model once."""
         self._changed()
         self._told(kept)
         if kept.route.kind is Kind.GUIDELINE:
@@ -209,38 +201,29 @@ class PrescriptionServer:
 
     # -- reflexes -----------------------------------------------------------------------------------------------------
 
-    async def _reflex(self, command: str, **fields: Any) -> str:
-        """Ask the node reflexes; the reflex's name. Raises RefusedError, also when it does not answer."""
+    async def _propose_reflex(self, **fields: Any) -> str:
+        """Have the node reflexes propose a reflex; its name. Raises RefusedError, also when it does not answer."""
         # A service that does not know its client yet loses its answer, and only looking may be repeated.
         looks = CompileReflex.Request(command=CompileReflex.Request.LIST)
         for _ in range(LOOKS):
-            if self._compile.discovered() and await self._answer(looks, LOOK_S) is not None:
+            if await self._answer(looks, LOOK_S) is not None:
                 break
-            await self._rest(LOOK_S)
         else:
             raise RefusedError("the node reflexes does not answer; is it launched (reflexes:=true)?")
-        deadline_s = COMPILE_S if command == "ADD" else REFLEX_S
-        answer = await self._answer(
-            CompileReflex.Request(command=getattr(CompileReflex.Request, command), **fields), deadline_s
-        )
+        answer = await self._answer(CompileReflex.Request(command=CompileReflex.Request.ADD, **fields), COMPILE_S)
         if answer is None:
-            raise RefusedError(f"the node reflexes has not answered within {deadline_s:g} s")
+            raise RefusedError(f"the node reflexes has not answered within {COMPILE_S:g} s")
         if not answer.success:
             raise RefusedError(answer.error_msg)
         return str(answer.reflexes[0].name) if answer.reflexes else str(fields.get("name", ""))
 
     async def _answer(self, request: CompileReflex.Request, deadline_s: float) -> Any:
         answered = Future(executor=self._node.executor)
-        asked = self._compile.ask(request, lambda answer: answered.done() or answered.set_result(answer), deadline_s=deadline_s)
+        asked = self._compile.ask(request, answered.set_result, deadline_s=deadline_s, wait_s=LOOK_S)
         try:
             return await answered
         finally:
             asked.cancel()
-
-    async def _rest(self, seconds: float) -> None:
-        over = Future(executor=self._node.executor)
-        self._node.call_later(seconds, lambda: over.set_result(None))
-        await over
 
     def _reflex_states(self, message: ReflexStateArray) -> None:
         self._reflexes = list(message.reflexes)
@@ -257,21 +240,21 @@ class PrescriptionServer:
                 self._start(self._propose(kept))
 
     async def _propose(self, kept: Kept) -> None:
-        """A reflex in a file of prescriptions acts once a person has approved it."""
+        """Propose a reflex of a file of prescriptions; it acts once a person has approved it."""
         try:
-            await self._reflex("ADD", sentence=kept.prescription.sentence, name=kept.name)
+            await self._propose_reflex(sentence=kept.prescription.sentence, name=kept.name)
         except RefusedError as error:
             self._tell(f"the prescription '{kept.name}' did not become a reflex: {error}", error_code=_code(error))
 
     # -- what is told -------------------------------------------------------------------------------------------------
 
     def _loaded(self) -> None:
-        """What the files hold is told like what is added, each pair once."""
+        """Tell what the files hold like what is added, each pair once."""
         for number, kept in enumerate(guidelines := self._book.of(Kind.GUIDELINE)):
             self._told(kept, {k.name for k in guidelines[:number]})
 
     def _changed(self) -> None:
-        """The guidelines may be others, or other ones enabled."""
+        """Follow and publish the guidelines anew: they may be others, or other ones enabled."""
         self._advice.follow([k for k in self._book.of(Kind.GUIDELINE) if k.prescription.enabled])
         self._publish()
 
@@ -286,35 +269,33 @@ class PrescriptionServer:
 
     def _tell(self, text: str, *, error_code: int = 0, sentence: str = "") -> None:
         if error_code:
-            self._events.write(Notice(error_code=error_code, error_msg=text, text=sentence[:200]))
+            self._events.write(Notice(error_code=error_code, error_msg=text, text=shown(sentence, 200)))
         else:
             self._events.write(Notice(text=text))
 
 
-def _message(name: str, sentence: str, route: Route, conflicts: Iterable[Conflict] = ()) -> PrescriptionMsg:
-    """Return a sentence and its layer; a reflex does not act before it is approved."""
+def _message(
+    name: str, sentence: str, route: Route, conflicts: Iterable[Conflict] = (), enabled: bool | None = None
+) -> PrescriptionMsg:
+    """Return a sentence and its layer; unless `enabled` says else, a reflex does not act yet and all others do."""
     return PrescriptionMsg(
         name=name,
         kind=_KINDS[route.kind],
         sentence=ros_text(sentence),
         layer=route.layer,
         reason=ros_text(route.reason),
-        enabled=route.kind is not Kind.REFLEX,
+        enabled=route.kind is not Kind.REFLEX if enabled is None else enabled,
         conflicts=[ros_text(f"{conflict.name}: {conflict.why}") for conflict in conflicts],
     )
 
 
 def _kept_message(kept: Kept) -> PrescriptionMsg:
-    message = _message(kept.name, kept.prescription.sentence, kept.route, kept.conflicts)
-    message.enabled = kept.prescription.enabled
-    return message
+    return _message(kept.name, kept.prescription.sentence, kept.route, kept.conflicts, kept.prescription.enabled)
 
 
 def _reflex_message(reflex: ReflexState, conflicts: Iterable[Conflict]) -> PrescriptionMsg:
-    reason = _STATES.get(reflex.state, f"disabled: {reflex.reason}")
-    message = _message(reflex.name, reflex.sentence, Route(Kind.REFLEX, "S0", reason), conflicts)
-    message.enabled = reflex.state == ReflexState.APPROVED
-    return message
+    route = Route(Kind.REFLEX, "S0", _STATES.get(reflex.state, f"disabled: {reflex.reason}"))
+    return _message(reflex.name, reflex.sentence, route, conflicts, reflex.state == ReflexState.APPROVED)
 
 
 def _code(error: RecordError) -> int:

@@ -11,14 +11,13 @@ from rclpy.serialization import deserialize_message
 
 from ghostshell_ros.runtime.layer_model import LayerModel
 from ghostshell_ros.runtime.model_budget import ModelBudget
-from ghostshell_ros.runtime.model_setup import declare_model, prepare_models
-from ghostshell_ros.runtime.node import NodeStartError, RuntimeNode, SteadyClock
+from ghostshell_ros.runtime.model_setup import model_if_any, prepare_models
+from ghostshell_ros.runtime.node import RuntimeNode, SteadyClock
 from ghostshell_ros.runtime.robot_setup import RobotSetup
 from ghostshell_ros.wire.events import EventWriter
 from ghostshell_ros.wire.observation_messages import from_message
 from ghostshell_ros.wire.qos import OBSERVATION
 from planners.installed_strategies import strategies_that_want
-from planners.models.base import ModelClient
 from planners.models.model_call import CallEnd, ModelCall
 from planners.prescriptions.prescription import Kept
 from planners.processes.advisor import AdvisorContext, ProcessAdvisor, S3Answer, skipped, system_prompt
@@ -56,7 +55,7 @@ class ProcessAdvice:
         self._looked_s = 0.0
         self._shown: list[dict[str, str]] = []
         self._weighing: set[ModelCall[S3Answer]] = set()
-        client = self._client(robot)
+        client = model_if_any(node, robot, "System 3 goes on without a model")
         node.declare("cost_aware", True, "ask about guidelines only when something has changed", read_only=False)
         deadline_s = node.declare(
             "advice_deadline_s", 3.0, "System 3's model is waited for so long, a repair included [s]", 0.1, 60.0
@@ -90,14 +89,6 @@ class ProcessAdvice:
         node.create_subscription(ObservationMsg, "observation", self._observe, OBSERVATION, raw=True)
         if client is not None and self.thinks:
             prepare_models(node, [client])
-
-    def _client(self, robot: RobotSetup) -> ModelClient | None:
-        """Return the client of the model, if one can be had: System 3 keeps its processes whatever is wrong with a model."""
-        try:
-            return declare_model(self._node, robot)
-        except NodeStartError as error:
-            self._node.get_logger().error(f"System 3 goes on without a model: {error}")
-            return None
 
     # -- what happens -------------------------------------------------------------------------------------------------
 

@@ -20,6 +20,9 @@ KERNEL = "skill_kernel"
 ORDER = (KERNEL, "channel_scheduler", "token_parser", "action_planner")
 """The nodes on the way back, in the order in which an interrupt reaches them."""
 
+ANSWER_S = 0.5
+"""Time for a node to answer; one that does not is skipped."""
+
 Job = Callable[[Callable[[], None]], None]
 """A piece of work that calls back when it is done."""
 
@@ -39,12 +42,11 @@ class RobotLink:
         self,
         node: RuntimeNode,
         *,
-        deadline_s: float,
         on_problem: Callable[[str], None],
         on_change: Callable[[Process], None],
         on_amend: Callable[[Process], None],
     ) -> None:
-        self._deadline_s, self._on_problem, self.changed, self.amended = deadline_s, on_problem, on_change, on_amend
+        self._on_problem, self.changed, self.amended = on_problem, on_change, on_amend
         self._clients = {name: ServiceClient(node, Interrupt, f"{name}/interrupt") for name in ORDER}
         self._halt = ServiceClient(node, Trigger, "halt")
         self._leases = ServiceClient(node, ProcessLease, f"{KERNEL}/process_lease")
@@ -95,18 +97,18 @@ class RobotLink:
 
             def answered(response: Any) -> None:
                 if response is None:
-                    self._on_problem(f"node {name} did not answer an interrupt within {self._deadline_s} s")
+                    self._on_problem(f"node {name} did not answer an interrupt within {ANSWER_S} s")
                 else:
                     request.epoch = max(request.epoch, response.epoch)
                 if response is not None and response.error_code:
                     self._on_problem(f"{name}: {response.error_msg}")
-                if name == KERNEL and response is None:
+                if name == KERNEL and (response is None or response.error_code):
                     self.halt()
                 if name == KERNEL:
                     at_kernel()
                 ask(names[1:])
 
-            self._clients[name].ask(request, answered, deadline_s=self._deadline_s)
+            self._clients[name].ask(request, answered, deadline_s=ANSWER_S)
 
         ask(ORDER)
 
@@ -114,11 +116,11 @@ class RobotLink:
         """Latch the safety gate; `then` is called when it has answered or cannot."""
 
         def answered(response: Any) -> None:
-            if response is None:
-                self._on_problem("the safety gate does not answer its halt service; use the robot's own emergency stop")
+            if response is None or not response.success:
+                self._on_problem("the safety gate does not obey its halt service; use the robot's own emergency stop")
             then()
 
-        self._halt.ask(Trigger.Request(), answered, deadline_s=self._deadline_s)
+        self._halt.ask(Trigger.Request(), answered, deadline_s=ANSWER_S)
 
     # -- what the core asks for ---------------------------------------------------------------------------------------
 
@@ -172,7 +174,7 @@ class RobotLink:
         self._put(job)
 
     def _ask_lease(self, request: ProcessLease.Request, answered: Callable[[Any], None]) -> None:
-        self._leases.ask(request, answered, deadline_s=self._deadline_s)
+        self._leases.ask(request, answered, deadline_s=ANSWER_S)
 
     def _put(self, job: Job) -> None:
         self._jobs.append(job)

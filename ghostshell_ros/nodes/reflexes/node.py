@@ -9,7 +9,7 @@ import time
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
-from pathlib import Path
+from functools import partial
 from typing import Any
 
 from ghostshell.msg import KernelState, ReflexState, ReflexStateArray
@@ -19,18 +19,19 @@ from rclpy.task import Future
 from std_msgs.msg import Bool
 
 from ghostshell_ros.nodes.reflexes.reflex_performer import ReflexPerformer
-from ghostshell_ros.runtime.data import data_folder
-from ghostshell_ros.runtime.model_setup import declare_model, shipped_config
-from ghostshell_ros.runtime.node import Health, Level, NodeStartError, RuntimeNode
+from ghostshell_ros.runtime.data import data_folder, keys_folder
+from ghostshell_ros.runtime.model_setup import model_if_any, shipped_file
+from ghostshell_ros.runtime.node import Health, Level, RuntimeNode
 from ghostshell_ros.runtime.priority import take_declared_priority
 from ghostshell_ros.runtime.robot_setup import declare_robot
+from ghostshell_ros.runtime.signing import Doorkeeper
 from ghostshell_ros.wire.events import EventWriter
 from ghostshell_ros.wire.observation_messages import from_message
 from ghostshell_ros.wire.qos import LATCHED, LATCHED_BY_ANY, OBSERVATION
 from ghostshell_ros.wire.reflex_messages import reflex_message, refused_message
 from ghostshell_ros.wire.values import ros_text
 from planners.language.client import OfflineClient
-from planners.models.base import CancelToken, ModelClient, ModelError
+from planners.models.base import CancelToken, ModelError
 from planners.prescriptions.grammar import GrammarError
 from planners.prescriptions.reflex_book import RuleBook
 from planners.prescriptions.reflex_compiler import CompileError, Compiler, Proposal
@@ -38,41 +39,22 @@ from reflexes.dry_run import dry_run
 from reflexes.loop import ReflexLoop
 from reflexes.rule import LoadedRule, ReflexError, RuleStore
 from skill_kernel.codes import ReflexCode
+from skill_kernel.config.yaml_text import RecordError
 from skill_kernel.events import CallEvent, Notice
-from skill_kernel.guard import Vocabulary
-from skill_kernel.observation.accessors import accessors_of
 from skill_kernel.observation.model import Observation
-from skill_kernel.observation.records import RecordError, observation_from_json
+from skill_kernel.observation.records import recorded
+from skill_kernel.roles import ACT_OF, Act, Keys, Role
 
 TELL_S = 1.0
-MOST_BYTES = 64_000_000
-LONGEST_LINE = 1_000_000
-"""Bytes; a longer one would hold up the loop while it is parsed."""
 KEPT_EVERY_S = 0.19
 KEPT = 1500
 """Observations kept for dry runs: five minutes at 5 Hz."""
 
+_ACTS = {getattr(CompileReflex.Request, name, None): act for name, act in ACT_OF.items()}
+
 
 class InvalidCommandError(ValueError):
     """Report a request that no command of CompileReflex stands for, or that lacks what its command needs."""
-
-
-def recorded(file: str) -> list[Observation]:
-    """Return the observations in a file. Raises ReflexError."""
-    try:
-        path = Path(file).expanduser()
-        if path.exists() and not path.is_file():
-            raise RecordError("it is no regular file")
-        with path.open("rb") as stream:
-            content = stream.read(MOST_BYTES + 1)
-        if len(content) > MOST_BYTES:
-            raise RecordError(f"it is longer than {MOST_BYTES // 1_000_000} MB; give it in parts")
-        lines = [line for line in content.split(b"\n") if line.strip()]
-        if any(len(line) > LONGEST_LINE for line in lines):
-            raise RecordError(f"a line is longer than {LONGEST_LINE // 1_000_000} MB; it holds one observation a line")
-        return [observation_from_json(line.decode()) for line in lines]
-    except (OSError, RuntimeError, ValueError) as error:
-        raise ReflexError(f"observations in {file} cannot be used: {error}") from error
 
 
 class ReflexesNode(RuntimeNode):
@@ -90,14 +72,14 @@ class ReflexesNode(RuntimeNode):
         self._setup = declare_robot(self)
         rate = self.declare("rate_hz", 100.0, "rounds a second [Hz]", 10.0, 500.0)
         shipped = self.declare("shipped", "", "file of the robot's own reflexes; empty: config/reflexes/<robot>.yaml, if any")
-        self._client = self._model()
+        client = model_if_any(self, self._setup, "new reflexes are read by the grammar alone")
+        self._client = None if isinstance(client, OfflineClient) else client
         config = self._setup.config
         folder = data_folder(self.get_parameter("data_dir").value) / config.name / "reflexes"
-        file = Path(shipped) if shipped else shipped_config() / "reflexes" / f"{config.name}.yaml"
-        if shipped and not file.is_file():
-            raise NodeStartError(f"parameter shipped: there is no file {file}")
-        self.words = self._vocabulary()
-        self.book = RuleBook(RuleStore(folder, file if file.is_file() else None), self.words, wall=time.time)
+        self.words = self._setup.vocabulary()
+        file = shipped_file("reflexes", config.name, "shipped", shipped)
+        store = RuleStore(folder, file, seal=partial(Keys(keys_folder()).seal, Role.APPROVER))
+        self.book = RuleBook(store, self.words, wall=time.time)
         self._events = EventWriter(self, CallEvent, Notice)
         self._performer = ReflexPerformer(self, self._setup, self._events)
         self._loop = ReflexLoop(self.words.accessors, self._performer, self._on_disabled)
@@ -105,6 +87,7 @@ class ReflexesNode(RuntimeNode):
         self.recorded: deque[Observation] = deque(maxlen=KEPT)
         self.compiler = Compiler(self.words, config, self._client)
         self._cancel, self._busy = CancelToken(), False
+        self._door = Doorkeeper(self, "compile_reflex")
         self.create_service(CompileReflex, "compile_reflex", self._on_request)
         self._states = self.create_publisher(ReflexStateArray, "reflex_states", LATCHED)
         self.create_subscription(ObservationMsg, "observation", self._on_observation, OBSERVATION)
@@ -124,20 +107,6 @@ class ReflexesNode(RuntimeNode):
             self.get_logger().error(f"reflex '{name}' is not run: {why}")
         self.on_rules()
         take_declared_priority(self, 5, -5)
-
-    def _model(self) -> ModelClient | None:
-        """Return the model that writes reflexes, None for the grammar alone. A wrong one does not keep reflexes from acting."""
-        try:
-            client = declare_model(self, self._setup)
-        except NodeStartError as error:
-            self.get_logger().error(f"new reflexes are read by the grammar alone: {error}")
-            return None
-        return None if isinstance(client, OfflineClient) else client
-
-    def _vocabulary(self) -> Vocabulary:
-        config = self._setup.config
-        base = config.base.subsystems if config.base is not None else ()
-        return Vocabulary(accessors_of(config), self._setup.registry, config.limits, base)
 
     def _on_observation(self, message: ObservationMsg) -> None:
         now = self.steady_now()
@@ -159,7 +128,7 @@ class ReflexesNode(RuntimeNode):
         if problem := self._setup.follow(message.skills_version):
             self.get_logger().error(problem)
         if self._setup.registry.version != before:
-            self.words = self._vocabulary()
+            self.words = self._setup.vocabulary()
             self.compiler = Compiler(self.words, self._setup.config, self._client)
             self.book.reload(self.words)
             self.on_rules()
@@ -230,6 +199,10 @@ class ReflexesNode(RuntimeNode):
             )
         )
 
+    def give_up(self, process_id: str, why: str) -> None:
+        """End the firing that is this process to the kernel."""
+        self._performer.give_up(process_id, why)
+
     def health(self) -> Health:
         """Return what is run, and how punctually."""
         rate, late, latest = self._timing
@@ -254,6 +227,11 @@ class ReflexesNode(RuntimeNode):
 
     async def _on_request(self, request: CompileReflex.Request, response: CompileReflex.Response) -> CompileReflex.Response:
         code, why = 0, ""
+        caller = self._door.caller(request)
+        if refusal := caller.refusal(_ACTS.get(request.command, Act.LOOK)):
+            response.error_code, response.error_msg = int(ReflexCode.NOT_PERMITTED), refusal
+            return response
+        request.person = caller.named(request.person)
         try:
             report, name = await self._do(request)
             response.success, response.report, response.reflexes = True, ros_text(report), self.shown(name)
@@ -264,7 +242,7 @@ class ReflexesNode(RuntimeNode):
         except ModelError as error:
             hint = "say it in a usual form and ask for offline to do without a model"
             code, why = ReflexCode.NO_MODEL_ANSWER, f"{error.message}; {hint}"
-        except ReflexError as error:
+        except (ReflexError, RecordError) as error:
             code, why = ReflexCode.REFLEX_REFUSED, str(error)
         except InvalidCommandError as error:
             code, why = ReflexCode.INVALID_COMMAND, str(error)
@@ -283,9 +261,12 @@ class ReflexesNode(RuntimeNode):
         if not name:
             raise InvalidCommandError("name says which reflex")
         if command == request.TEST:
-            return await self._test(name, request.observations_file), name
+            return await self._test(name, request.observations), name
         report = ""
         if command == request.APPROVE:
+            kept = self.book.get(name)
+            if (request.sentence, request.source) != (ros_text(kept.sentence), ros_text(kept.source)):
+                raise ReflexError(f"'{name}' is not what sentence and source say was shown; look at it again, then approve it")
             rule = self.book.approve(name, request.person)
             report = f"'{name}' is approved by {rule.approver} and fires from now on"
         elif command == request.REMOVE:
@@ -322,9 +303,11 @@ class ReflexesNode(RuntimeNode):
         tried = await self._threaded(lambda: self._tried(self.book.loaded(rule.name), list(self.recorded)))
         return "\n".join([*(f"Note: {note}" for note in proposal.notes), tried]), rule.name
 
-    async def _test(self, name: str, file: str) -> str:
+    async def _test(self, name: str, observations: str) -> str:
         loaded = self.book.loaded(name)
-        return str(await self._threaded(lambda: self._tried(loaded, recorded(file) if file else list(self.recorded))))
+        return str(
+            await self._threaded(lambda: self._tried(loaded, recorded(observations) if observations else list(self.recorded)))
+        )
 
     def _tried(self, loaded: LoadedRule, observations: list[Observation]) -> str:
         return dry_run(loaded, observations, self.words).text()

@@ -79,11 +79,20 @@ class ReflexPerformer:
             if causes is not None:
                 self.loop.interrupt(firing, f"the kernel paused it ({causes})")
             else:
-                performance.freed()
+                self.node.guarded(performance.freed, performance.process_id)()
 
     def start(self, firing: Firing) -> None:
         """Stop the base at once if the action needs it, and take what it needs."""
         performance = self._acting[firing] = Performance(self, firing)
+        self.node.guarded(self._begin, performance.process_id)(performance)
+
+    def give_up(self, process_id: str, why: str) -> None:
+        """End the firing that is this process to the kernel."""
+        for performance in [p for p in self._acting.values() if p.process_id == process_id]:
+            performance.end(Ended.FAILED, why)
+
+    def _begin(self, performance: Performance) -> None:
+        firing = performance.firing
         if performance.needs_base:
             self.stand_still()
         self._beat()

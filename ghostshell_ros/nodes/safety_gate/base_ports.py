@@ -7,25 +7,31 @@ import math
 from collections.abc import Callable
 from functools import partial
 
-from geometry_msgs.msg import Twist, Vector3
+import numpy as np
+from geometry_msgs.msg import Twist, TwistStamped, Vector3
 from nav_msgs.msg import Odometry
 from rclpy.duration import Duration
 from sensor_msgs.msg import LaserScan
 from std_msgs.msg import Bool, String
 from std_srvs.srv import Trigger
 
-from ghostshell_ros.runtime.node import RuntimeNode
+from ghostshell_ros.runtime.node import NodeStartError, RuntimeNode
 from ghostshell_ros.wire.events import EventWriter
 from ghostshell_ros.wire.qos import LATCHED, SENSORS, SET_POINTS
-from ghostshell_ros.wire.sensing import points_of, twist_of, velocity_of
+from ghostshell_ros.wire.sensing import points_of, pose_of, twist_of, velocity_of
+from ghostshell_ros.wire.values import seconds
 from skill_kernel.events import Notice
 from skill_kernel.robot import BaseConfig
 from skill_kernel.safety.base_gate import HOLD, POSTURES, STILL, BaseGate, Source
 from skill_kernel.safety.joint_gate import JointGate, JointLimit, Refusal, RefusalKind
 
 ATTITUDE = ("roll", "pitch", "yaw")
+ATTITUDE_LIMITS = dict.fromkeys(ATTITUDE, JointLimit(-0.4, 0.4, 1.5))
+"""Range and speed of each of them [rad, rad/s]."""
 LAST_WORD_S = 0.1
 """Longest time a gate that ends waits for its last velocity to arrive."""
+SWITCH_S = 0.05
+"""Time in which the executor lets a reader of `cmd_vel` go; a participant can hear a topic in one type only."""
 
 ATTITUDE_HEARD_S = 2.0
 """Time for the body to reach an attitude at its largest speed; unlike a velocity, an attitude is sent once."""
@@ -33,6 +39,8 @@ REST_S = 1.0
 REST_PERIOD_NS = 100_000_000
 """Period at which zero is sent and silence looked for, once the base has stood still for `REST_S` without a command."""
 OPERATOR = "an operator has the base; try again when it is given back"
+ELSEWHERE = {"geometry_msgs/msg/Twist": Twist, "geometry_msgs/msg/TwistStamped": TwistStamped}
+"""Types in which `cmd_vel` is published. A participant can hear a topic in one type at a time."""
 
 
 class BasePorts:
@@ -48,17 +56,16 @@ class BasePorts:
         gate: BaseGate,
         *,
         rate_hz: float,
-        max_attitude: float,
-        max_attitude_speed: float,
         events: EventWriter,
         on_tick: Callable[[], None],
         on_refused: Callable[[Refusal], None],
     ) -> None:
+        if node.resolve_topic_name("cmd_vel") == node.resolve_topic_name("cmd_vel_gated"):
+            raise NodeStartError("the gate would hear itself: remap cmd_vel of the base to cmd_vel_gated, not that of the gate")
         self._node = node
         self._base = base
         self.gate = gate
-        limit = JointLimit(-max_attitude, max_attitude, max_attitude_speed)
-        self.attitude = JointGate(dict.fromkeys(ATTITUDE, limit), timeout_s=ATTITUDE_HEARD_S, measurement_timeout_s=0.0)
+        self.attitude = JointGate(ATTITUDE_LIMITS, timeout_s=ATTITUDE_HEARD_S, measurement_timeout_s=0.0)
         self.attitude.measure(node.steady_now(), ATTITUDE, (0.0, 0.0, 0.0))
         self.ready = False
         """True once the base was heard: before its first odometry it is not reported as free to move."""
@@ -69,13 +76,14 @@ class BasePorts:
         self._refused = on_refused
         self._teleop_published: bool | None = None
 
-        self._cmd_vel = node.create_publisher(Twist, "cmd_vel", SET_POINTS)
+        self._cmd_vel = node.create_publisher(Twist, "cmd_vel_gated", SET_POINTS)
         self._posture = node.create_publisher(String, "posture", SET_POINTS)
         self._attitude = node.create_publisher(Vector3, "attitude", SET_POINTS)
         self._teleop = node.create_publisher(Bool, "teleop_active", LATCHED)
         # Best effort takes commands of publishers of either kind; a lost one is sent again, or the base comes to stand.
         for topic, source in (("in", Source.SKILL), ("reflex", Source.REFLEX), ("teleop", Source.TELEOP)):
             node.create_subscription(Twist, f"cmd_vel_{topic}", partial(self._on_velocity, source), SENSORS)
+        self._hear_elsewhere(Twist)
         node.create_subscription(String, "posture_in", self._on_posture, SET_POINTS)
         node.create_subscription(Vector3, "attitude_in", self._on_attitude, SET_POINTS)
         node.create_subscription(Odometry, "odom", self._on_odometry, SENSORS)
@@ -102,6 +110,21 @@ class BasePorts:
         self.gate.clear_halt()
         self.attitude.clear_halt()
 
+    def look_elsewhere(self) -> None:
+        """Hear `cmd_vel` in the type in which it is published."""
+        if self._node.count_publishers("cmd_vel"):
+            found = {info.topic_type for info in self._node.get_publishers_info_by_topic("cmd_vel")}
+            kinds = [kind for name, kind in ELSEWHERE.items() if name in found]
+            if kinds and self._elsewhere.msg_type not in kinds:
+                self._node.destroy_subscription(self._elsewhere)
+                self._node.call_later(SWITCH_S, partial(self._hear_elsewhere, kinds[0]))
+
+    def _hear_elsewhere(self, kind: type[Twist | TwistStamped]) -> None:
+        def heard(message: Twist | TwistStamped) -> None:
+            self._on_velocity(Source.ELSEWHERE, message.twist if kind is TwistStamped else message)
+
+        self._elsewhere = self._node.create_subscription(kind, "cmd_vel", heard, SENSORS)
+
     def publish(self) -> None:
         """Send what the gate has now; on a halt at once, not at the next tick."""
         self._cmd_vel.publish(twist_of(self.gate.output))
@@ -124,6 +147,7 @@ class BasePorts:
             self._publish_teleop()
         if self.attitude.moving(now):
             self._attitude.publish(Vector3(**{axis: attitude[name] for axis, name in zip("xyz", ATTITUDE, strict=True)}))
+            self.gate.plausibility.excuse()
         self._on_tick()
         if self.gate.commander or self.gate.output != STILL or self.attitude.moving(now):
             self._moved_at = now
@@ -139,10 +163,15 @@ class BasePorts:
             self._refused(refusal)
 
     def _on_odometry(self, message: Odometry) -> None:
-        position = message.pose.pose.position
-        if math.isfinite(position.x) and math.isfinite(position.y):
+        pose = pose_of(message.pose.pose)
+        if all(map(math.isfinite, (pose.x, pose.y, pose.yaw))):
             self.ready = True
-            self.gate.hear(self._node.steady_now(), "odom")
+            if self._believed("odom", message):
+                self.gate.odometry(self._node.steady_now(), pose.x, pose.y, pose.yaw)
+
+    def _believed(self, sensor: str, message: Odometry | LaserScan) -> bool:
+        node = self._node
+        return self.gate.believes(node.steady_now(), sensor, seconds(message.header.stamp), node.now_s())
 
     def _on_scan(self, message: LaserScan) -> None:
         angles = math.isfinite(message.angle_min) and math.isfinite(message.angle_increment)
@@ -150,8 +179,8 @@ class BasePorts:
         if not (angles and limits and any(distance == distance for distance in message.ranges)):
             text = "a scan without measured ranges, angles or limits counts as silence: is the laser covered or broken?"
             self._refused(Refusal(RefusalKind.NOT_FINITE, "scan", text))
-            return
-        self.gate.scan(self._node.steady_now(), points_of(message, self._base.laser))
+        elif self._believed("scan", message):
+            self.gate.scan(self._node.steady_now(), points_of(message, self._base.laser), np.asarray(message.ranges))
 
     def _on_posture(self, message: String) -> None:
         if not self.relaying:
@@ -164,6 +193,7 @@ class BasePorts:
         elif refusal := self._held_back("posture"):
             self._refused(refusal)
         else:
+            self.gate.plausibility.excuse()
             self._posture.publish(message)
 
     def _on_attitude(self, message: Vector3) -> None:

@@ -3,7 +3,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import rclpy
+from ghostshell.srv import ControlHalt
 from sensor_msgs.msg import JointState
 from std_msgs.msg import Bool
 from std_srvs.srv import Trigger
@@ -11,23 +14,53 @@ from std_srvs.srv import Trigger
 from ghostshell_ros.nodes.safety_gate.base_ports import BasePorts
 from ghostshell_ros.runtime.node import Health, Level, RuntimeNode
 from ghostshell_ros.runtime.priority import take_declared_priority
+from ghostshell_ros.runtime.signing import Doorkeeper
 from ghostshell_ros.wire.events import CLEAR_HINT, EventWriter
 from ghostshell_ros.wire.qos import LATCHED, LATCHED_BY_ANY, SENSORS, SET_POINTS
 from skill_kernel.codes import CallCode
 from skill_kernel.events import Notice, NoticeKind
 from skill_kernel.robot import RobotConfig
+from skill_kernel.roles import ANYBODY, Caller, HaltLatch, Role
 from skill_kernel.safety.base_gate import BaseGate
 from skill_kernel.safety.joint_gate import JointGate, JointLimit, Refusal, RefusalKind
 
 ALONE_S = 8.0
 """Time after its start in which a gate that hears another one is the second and ends; later it is the first and stays."""
-
-
 LISTEN_S = 0.5
 """Time a new gate that hears its robot checks for another running gate before it relays commands."""
 LISTEN_LONGER_S = 2.0
 """Time it checks while another publisher of `halted` is seen, whose state is on its way or which has died."""
 LISTEN_EVERY_S = 0.05
+TWIN_S = 25.0
+"""Time for which two of one name may be one: a killed node stays in the graph for up to 20 s (Fast DDS's own lease)."""
+NAMELESS = "_NODE_NAME_UNKNOWN_"
+"""Stands for the name of a node just found, which comes a moment later."""
+
+
+class Publishers:
+    """Watch the publishers of a node's topics, by the graph. A second safety gate, of the same name, ends itself."""
+
+    def __init__(self, node: RuntimeNode, topics: Sequence[str]) -> None:
+        self._node = node
+        self._topics = [node.resolve_topic_name(topic) for topic in topics]
+        self._since: dict[str, float] = {}
+
+    def of(self, topic: str) -> list[str]:
+        """Return the full name of each publisher's node."""
+        found = self._node.get_publishers_info_by_topic(topic)
+        return sorted(f"{info.node_namespace.rstrip('/')}/{info.node_name}" for info in found)
+
+    def conflict(self, now: float) -> str:
+        """Return which topic has a second publisher, and who they are; "" while none has."""
+        for topic in self._topics:
+            if self._node.count_publishers(topic) < 2:
+                self._since.pop(topic, None)
+                continue
+            names = self.of(topic)
+            known = {name for name in names if NAMELESS not in name}
+            if now - self._since.setdefault(topic, now) >= (TWIN_S if len(known) < 2 else 0.0):
+                return f"{topic} has more than one publisher: {', '.join(names)}; end all but one"
+        return ""
 
 
 class SafetyGate(RuntimeNode):
@@ -36,15 +69,18 @@ class SafetyGate(RuntimeNode):
     Joints: subscribes `joint_command_in` (sensor_msgs/JointState: wished positions in rad) and `joint_states`; publishes
     `joint_command` (sensor_msgs/JointState) while a commander is heard. While nobody commands, the servos hold.
 
-    Base: subscribes `cmd_vel_in`, `cmd_vel_reflex`, `cmd_vel_teleop` (geometry_msgs/Twist, of rising rank), `odom`
-    (nav_msgs/Odometry), `scan` (sensor_msgs/LaserScan); publishes `cmd_vel` (geometry_msgs/Twist) at every tick, zero
-    when nobody commands, and after a second of that ten times a second. `posture_in` (std_msgs/String: stand, sit, lie)
+    Base: subscribes `cmd_vel` (geometry_msgs/Twist or TwistStamped, as it is published), `cmd_vel_in`, `cmd_vel_reflex`,
+    `cmd_vel_teleop` (Twist), of rising rank, `odom` (nav_msgs/Odometry), `scan` (sensor_msgs/LaserScan); publishes
+    `cmd_vel_gated` (geometry_msgs/Twist), to which the base listens, at every tick, zero when nobody commands, and after a
+    second of that ten times a second. `posture_in` (std_msgs/String: stand, sit, lie)
     and `attitude_in` (geometry_msgs/Vector3: roll, pitch, yaw [rad]) become `posture` and `attitude`, held back while
     halted. `teleop_active` (std_msgs/Bool, latched) tells that an operator has the base; the service `release_teleop` gives
     it back, his silence halts.
 
     Publishes `halted` (std_msgs/Bool, latched, first when joints and base have been measured) and on `events` why it
-    halted. Services `halt` and `clear_halt` (std_srvs/Trigger).
+    halted: also because somebody else publishes what it sends or relies on, motion was not ordered, or a sensor cannot be
+    true. Services `halt` and `clear_halt` (std_srvs/Trigger), and for who proves a role `control_halt`
+    (ghostshell/ControlHalt).
     Two gates of one robot would fight over its body: the one started later ends, and has relayed nothing by then.
     """
 
@@ -59,8 +95,6 @@ class SafetyGate(RuntimeNode):
             "measurement_timeout_s", 1.0, "silence of joint_states, odom or scan that halts [s], 0 = never", 0.0, 10.0
         )
         deadman = self.declare("deadman_s", 0.5, "an operator's silence that halts [s]", 0.1, 5.0)
-        max_attitude = self.declare("max_attitude_rad", 0.4, "largest roll, pitch and yaw [rad]", 0.0, 1.0)
-        attitude_speed = self.declare("max_attitude_speed", 1.5, "of the attitude [rad/s]", 0.05, 10.0)
         limits = {name: JointLimit(j.lower, j.upper, j.max_velocity) for name, j in robot.joints.items()}
         self._gate = JointGate(limits, timeout_s=command_timeout, measurement_timeout_s=measurement_timeout)
         self._period_s = 1.0 / rate
@@ -72,14 +106,21 @@ class SafetyGate(RuntimeNode):
         self._measured = not robot.joints
         self._events = EventWriter(self, Notice)
         self._base: BasePorts | None = None
+        topics = ["joint_command"] if robot.joints else []
+        topics += ["cmd_vel_gated", "posture", "attitude", "odom", "scan"] if robot.base is not None else []
+        self._sole = Publishers(self, topics)
         if robot.base is not None:
             self._base = BasePorts(
                 self,
                 robot.base,
-                BaseGate(robot.base, timeout_s=command_timeout, deadman_s=deadman, sensor_timeout_s=measurement_timeout),
+                BaseGate(
+                    robot.base,
+                    timeout_s=command_timeout,
+                    deadman_s=deadman,
+                    sensor_timeout_s=measurement_timeout,
+                    source_of=lambda sensor: f" (published by {', '.join(self._sole.of(sensor)) or 'nobody'})",
+                ),
                 rate_hz=rate,
-                max_attitude=max_attitude,
-                max_attitude_speed=attitude_speed,
                 events=self._events,
                 on_tick=self._publish_halted,
                 on_refused=self._log_once,
@@ -92,15 +133,18 @@ class SafetyGate(RuntimeNode):
         if robot.joints:
             self.create_subscription(JointState, "joint_command_in", self._on_command, SET_POINTS)
             self.create_subscription(JointState, "joint_states", self._on_joint_states, SENSORS)
+        self._latch = HaltLatch()
+        self._door = Doorkeeper(self, "control_halt")
         self.create_service(Trigger, "halt", self._on_halt)
         self.create_service(Trigger, "clear_halt", self._on_clear)
+        self.create_service(ControlHalt, "control_halt", self._on_control)
         self._timer = self.steady_timer(self._period_s, self._tick)
         self._timer.cancel()
         # A halt must not wait for what plans and draws.
         take_declared_priority(self, 10, -10)
         self._listening = self.steady_timer(LISTEN_EVERY_S, self._listen)
         # The sensor is watched while the robot stands still, too, when no set-points are due.
-        self._watch = self.steady_timer(0.1, self._watch_idle)
+        self._watch = self.steady_timer(0.1, self._look_around)
 
     def _on_joint_states(self, message: JointState) -> None:
         self._measured = self._gate.measure(self.steady_now(), message.name, message.position) or self._measured
@@ -143,26 +187,62 @@ class SafetyGate(RuntimeNode):
             message.header.stamp = self.get_clock().now().to_msg()
             self._command.publish(message)
 
-    def _watch_idle(self) -> None:
-        if self._timer.is_canceled():
-            self._gate.tick(self.steady_now())
+    def _look_around(self) -> None:
+        now = self.steady_now()
+        if self._base is not None:
+            self._base.look_elsewhere()
+        if conflict := self._sole.conflict(now):
+            self._halt(conflict)
+        if conflict or self._timer.is_canceled():
+            self._gate.tick(now)
             self._publish_halted()
 
     def _on_halt(self, _: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
-        self._halt("halt was called")
-        self._publish(self.steady_now())
-        response.success, response.message = True, "halted; call clear_halt when it is safe to move again"
+        response.success, response.message = True, self._halt_for(ANYBODY)
         return response
 
     def _on_clear(self, _: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
+        response.success, response.message = self._clear_for(ANYBODY)
+        return response
+
+    def _on_control(self, request: ControlHalt.Request, response: ControlHalt.Response) -> ControlHalt.Response:
+        caller = self._door.caller(request)
+        response.success = True
+        if request.command == request.HALT:
+            response.message = self._halt_for(caller)
+        elif request.command == request.CLEAR:
+            response.success, response.message = self._clear_for(caller, request.number)
+        else:
+            response.message = self._halt_cause()
+        response.error_code = request.NONE if response.success else request.NOT_PERMITTED
+        response.halted, response.number = bool(self._halt_cause()), self._latch.number
+        response.holder = self._latch.holder.value
+        return response
+
+    def _halt_for(self, caller: Caller) -> str:
+        by_safety = caller.role is Role.SAFETY
+        self._latch.halt(caller.role)
+        self._halt("halt was called by safety" if by_safety else "halt was called")
+        self._publish(self.steady_now())
+        how = "ghostshell clear --as safety" if self._latch.holder is Role.SAFETY else "ghostshell clear"
+        return f"halted; when it is safe to move again: {how}"
+
+    def _clear_for(self, caller: Caller, number: int = 0) -> tuple[bool, str]:
+        """Clear the halt if the caller may; return whether nothing is halted now, and what to say."""
         cause = self._halt_cause()
+        if not cause:
+            return True, "was not halted"
+        if refusal := self._latch.refusal(caller, number):
+            return False, f"still halted ({cause}): {refusal}"
+        if conflict := self._sole.conflict(self.steady_now()):
+            return False, f"still halted: {conflict}"
+        self._latch.cleared()
         self._gate.clear_halt()
         if self._base is not None:
             self._base.clear_halt()
         self._logged.clear()
         self._publish_halted()
-        response.success, response.message = True, f"cleared ({cause})" if cause else "was not halted"
-        return response
+        return True, f"cleared ({cause})"
 
     def _on_halted(self, _: Bool) -> None:
         """Each own message comes back once; what comes on top is another gate's."""
@@ -187,6 +267,13 @@ class SafetyGate(RuntimeNode):
             self._base.halt(cause)
         self._gate.halt(cause)
 
+    def caught(self, error: Exception, process_id: str = "") -> str:
+        """Halt besides: what the gate failed to do may be what holds the robot."""
+        why = super().caught(error, process_id)
+        self._halt(why)
+        self._publish_halted()
+        return why
+
     def _halt_cause(self) -> str:
         return self._gate.halt_cause or (self._base.gate.halt_cause if self._base is not None else "")
 
@@ -197,6 +284,7 @@ class SafetyGate(RuntimeNode):
         if halted == self._halted_published or not (halted or (self._alone and self._known())):
             return
         if halted:
+            self._latch.halt()
             self._halt(cause)
         self._halted_published = halted
         self._halted_echoes += 1

@@ -12,6 +12,7 @@ from typing import Any
 from builtin_interfaces.msg import Time
 from nav_msgs.msg import Odometry
 from sensor_msgs.msg import CameraInfo, Image, JointState
+from std_msgs.msg import Bool
 
 from ghostshell_ros.nodes.sim.sim_base import SimBase
 from ghostshell_ros.nodes.sim.sim_frames import SimFrames
@@ -48,9 +49,11 @@ class Sim(RuntimeNode):
     `film/image_raw`, of the camera that follows it, at `film_rate_hz`, images only while somebody subscribes to them. With
     `publish_clock` also `/clock`, and `rate_hz` throughout. One with a display subscribes `face/image_raw`.
 
+    Subscribes `halted` (std_msgs/Bool, latched): while the gate has halted the robot, no command moves it.
+
     A robot without a base: subscribes `joint_command` (sensor_msgs/JointState, rad; a servo holds its last target).
 
-    A base, walked by the gait controller: subscribes `cmd_vel` (geometry_msgs/Twist; silence of 0.25 s is a stable stance),
+    A base, walked by the gait controller: subscribes `cmd_vel_gated` (geometry_msgs/Twist; 0.25 s of silence is a stance),
     `posture` (std_msgs/String: stand, sit, lie, to be renewed; "hold" or silence of 0.25 s freezes a change half way) and
     `attitude` (geometry_msgs/Vector3: roll, pitch, yaw in rad); publishes `scan` at `scan_rate_hz`, `posture_state`
     (std_msgs/String, latched, also "moving") and `battery_state` (sensor_msgs/BatteryState, every second).
@@ -84,7 +87,9 @@ class Sim(RuntimeNode):
         prefix = self.declare("frame_prefix", "auto", "before each frame's name; auto: the robot's namespace and a slash")
         if prefix == "auto":
             prefix = f"{self.get_namespace()}/".lstrip("/")
-        sim = Simulated(self, self._world, self._lock, self._stamp, prefix)
+        self._halted = False
+        self.create_subscription(Bool, "halted", self._on_halted, LATCHED)
+        sim = Simulated(self, self._world, self._lock, self._stamp, prefix, lambda: self._halted)
         self._sensors = SimSensors(sim, clock=clock)
         shots = [
             self._shot("camera", "head_camera", 3.0, (320, 240), "camera/image_raw", f"{prefix}camera_optical_frame"),
@@ -177,6 +182,8 @@ class Sim(RuntimeNode):
 
     def _on_command(self, message: JointState) -> None:
         """Pass on a command that the gate has checked; one that is wrong nevertheless moves nothing."""
+        if self._halted:
+            return
         if len(message.name) != len(message.position):
             self._refuse(f"joint_command with {len(message.name)} names and {len(message.position)} positions")
             return
@@ -185,6 +192,9 @@ class Sim(RuntimeNode):
                 self._world.set_joint_targets(dict(zip(message.name, message.position, strict=True)))
         except SimWorldError as error:
             self._refuse(str(error))
+
+    def _on_halted(self, message: Bool) -> None:
+        self._halted = message.data
 
     def _on_face_image(self, message: Image) -> None:
         try:

@@ -15,7 +15,8 @@ from std_msgs.msg import String
 from ghostshell_ros.nodes.sim.sim_sensors import Simulated
 from ghostshell_ros.sim.parts import Battery, Legged, Lidar
 from ghostshell_ros.wire.qos import LATCHED, MEASUREMENTS, SENSORS, SET_POINTS
-from skill_kernel.safety.base_gate import HOLD
+from ghostshell_ros.wire.sensing import velocity_of
+from skill_kernel.safety.base_gate import HOLD, STILL
 
 POSITION_NOISE_M = 0.002
 YAW_NOISE_RAD = 0.002
@@ -28,7 +29,7 @@ class SimBase:
     def __init__(self, sim: Simulated, scan_rate: float, charge: float) -> None:
         """Attach gait and lidar. Raises SimWorldError when the gait cannot walk the model, or it has no lidar."""
         node = self._node = sim.node
-        self._lock, self._stamp, self._prefix = sim.lock, sim.stamp, sim.frame_prefix
+        self._lock, self._stamp, self._prefix, self._halted = sim.lock, sim.stamp, sim.frame_prefix, sim.halted
         self._gait = Legged(sim.world).gait
         self._lidar = Lidar(sim.world)
         self._scan_period_s = 1.0 / scan_rate
@@ -38,7 +39,7 @@ class SimBase:
         self._scan = node.create_publisher(LaserScan, "scan", SENSORS)
         self._posture_state = node.create_publisher(String, "posture_state", LATCHED)
         self._battery_state = node.create_publisher(BatteryState, "battery_state", MEASUREMENTS)
-        node.create_subscription(Twist, "cmd_vel", self._on_velocity, SET_POINTS)
+        node.create_subscription(Twist, "cmd_vel_gated", self._on_velocity, SET_POINTS)
         node.create_subscription(String, "posture", self._on_posture, SET_POINTS)
         node.create_subscription(Vector3, "attitude", self._on_attitude, SET_POINTS)
         node.steady_timer(self._scan_period_s, self._publish_scan)
@@ -97,17 +98,19 @@ class SimBase:
         self._battery_state.publish(state)
 
     def _on_velocity(self, message: Twist) -> None:
+        wish = STILL if self._halted() else velocity_of(message)
         with self._lock:
-            self._gait.command(message.linear.x, message.linear.y, message.angular.z)
+            self._gait.command(wish.forward, wish.lateral, wish.turn)
 
     def _on_attitude(self, message: Vector3) -> None:
-        with self._lock:
-            self._gait.set_attitude(message.x, message.y, message.z)
+        if not self._halted():
+            with self._lock:
+                self._gait.set_attitude(message.x, message.y, message.z)
 
     def _on_posture(self, message: String) -> None:
         try:
             with self._lock:
-                if message.data == HOLD:
+                if message.data == HOLD or self._halted():
                     self._gait.hold()
                 else:
                     self._gait.set_posture(message.data)

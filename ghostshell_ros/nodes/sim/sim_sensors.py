@@ -38,6 +38,8 @@ class Simulated:
     lock: threading.Lock
     stamp: Callable[[], Time]
     frame_prefix: str
+    halted: Callable[[], bool]
+    """True while the safety gate has halted the robot: a body then obeys nobody, whoever publishes what the gate does."""
 
 
 class SimSensors:

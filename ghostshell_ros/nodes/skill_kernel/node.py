@@ -6,8 +6,10 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from functools import partial
+from types import SimpleNamespace
+from typing import Any
 
 from ghostshell.action import ExecuteSkill
 from ghostshell.msg import CallContent, CallControl, KernelState, ProcessHeartbeat, SkillCall, SkillInfo
@@ -22,10 +24,11 @@ from ghostshell_ros.runtime.service_client import HaltClient
 from ghostshell_ros.wire.codec import filled
 from ghostshell_ros.wire.events import CLEAR_HINT, EventWriter
 from ghostshell_ros.wire.qos import LATCHED, SENSORS, STREAM
-from ghostshell_ros.wire.values import OUTCOME_NUMBERS, ros_text
+from ghostshell_ros.wire.values import CALL_FIELDS, OUTCOME_NUMBERS, ros_text
 from skill_kernel.calls import Accepted, CallResult, CallSpec, LeaseAnswer, Refused
 from skill_kernel.clock import SteadyClock
 from skill_kernel.codes import CallCode, LeaseCode, Outcome
+from skill_kernel.config.sections import CAUSE_CHARS, shown
 from skill_kernel.events import CallEvent, Notice, NoticeKind, ProcessEvent, RunEvent
 from skill_kernel.kernel.heartbeats import Heartbeats, Source
 from skill_kernel.kernel.kernel import Kernel, KernelSettings, Rank
@@ -95,7 +98,7 @@ class KernelProcesses:
         return response
 
     def _answer(self, request: ProcessLease.Request) -> LeaseAnswer:
-        process_id, cause = request.process_id, request.cause
+        process_id, cause = request.process_id, shown(request.cause, CAUSE_CHARS)
         if request.command == request.PAUSE and cause:
             return self._kernel.pause_process(process_id, cause)
         if request.command == request.RESUME and cause:
@@ -105,7 +108,7 @@ class KernelProcesses:
         if request.command == request.PREEMPT and request.rank in set(Rank) and request.subsystems:
             return self._kernel.preempt(Rank(request.rank), request.subsystems, cause or "preempted", process_id)
         why = (
-            f"command {request.command} with cause '{cause}', rank {request.rank} and subsystems {list(request.subsystems)} "
+            f"command {request.command} with cause '{cause}', rank {request.rank} and subsystems {shown(request.subsystems)} "
             "means nothing; PAUSE and RESUME need a cause, PREEMPT a rank of 0 to 3 and subsystems, all of them a process"
         )
         return LeaseAnswer(LeaseCode.INVALID_REQUEST, why)
@@ -154,6 +157,7 @@ class SkillKernelNode(RuntimeNode):
         self._gate_halted = False
         self._events = EventWriter(self, CallEvent, ProcessEvent, Notice)
         self._state = self.create_publisher(KernelState, "kernel_state", LATCHED)
+        margin_s = self.declare("stop_margin_s", 0.5, "time beyond a skill's stop time until a halt [s]", 0.05, 10.0)
         body = self.declare("body", "", "body's class as 'module:Class', empty = the robot's") or robot.body
         body_class = robot.model_copy(update={"body": body}).load_body()
         self._kernel = Kernel(
@@ -165,7 +169,7 @@ class SkillKernelNode(RuntimeNode):
             on_event=lambda event: self.call_soon(self._write_event, event),
             on_change=self._on_change,
             on_halt=lambda cause: self.call_soon(self._halt_gate, cause),
-            settings=self._settings(),
+            settings=KernelSettings(stop_margin_s=margin_s),
         )
         self._halt = HaltClient(self, lambda: self._gate_halted)
         self.create_subscription(Bool, "halted", self._on_halted, LATCHED)
@@ -191,6 +195,11 @@ class SkillKernelNode(RuntimeNode):
         for delay_s in STATE_AGAIN_S:
             self.call_later(delay_s, self._publish_state)
 
+    def process_of(self, message: Any) -> str:
+        """Return also the process of a call, for messages that name the call alone."""
+        goal = self._goals.get(getattr(message, "call_id", ""))
+        return goal.request.call.process_id if goal is not None else super().process_of(message)
+
     def health(self) -> Health:
         """Return how much runs; a halt is an error."""
         state = self._kernel.state()
@@ -207,22 +216,6 @@ class SkillKernelNode(RuntimeNode):
             time.sleep(0.01)
         self._steady_clock.close()
 
-    def _settings(self) -> KernelSettings:
-        declared = {
-            "stop_margin_s": ("time beyond a skill's stop time until the robot is halted [s]", 0.05, 10.0),
-            "deadline_factor": ("a call may take this many times its nominal duration", 1.0, 100.0),
-            "deadline_extra_s": ("and this much longer [s]", 0.0, 3600.0),
-            "content_timeout_s": ("longest wait of a skill for more of its text [s]", 0.1, 600.0),
-            "max_running": ("calls that may run at a time", 1, 1000),
-        }
-        default = KernelSettings()
-        return KernelSettings(
-            **{
-                name: self.declare(name, getattr(default, name), text, low, high)
-                for name, (text, low, high) in declared.items()
-            }
-        )
-
     # -- calls ---------------------------------------------------------------------------------------------------
 
     def _on_goal(self, goal: Goal) -> None:
@@ -236,19 +229,9 @@ class SkillKernelNode(RuntimeNode):
         except ArgumentError as error:
             self._refuse(goal, Refused(error.code, error.message))
             return
-        spec = CallSpec(
-            call.process_id,
-            call_id,
-            call.function,
-            arguments,
-            stream_id=call.stream_id,
-            parent_id=call.parent_id,
-            epoch=call.epoch,
-            channels=tuple(call.channels),
-            open=call.open,
-            streams_content=call.streams_content,
-        )
-        goal.state = _Shown("running", self._steady_clock.now())
+        same = {name: getattr(call, name) for name in CALL_FIELDS} | {"call_id": call_id}
+        spec = CallSpec(arguments=arguments, channels=tuple(call.channels), **same)
+        goal.state = SimpleNamespace(phase="running", since_s=self._steady_clock.now())
         self._goals[call_id] = goal
         answer = self._kernel.execute(spec)
         if isinstance(answer, Accepted):
@@ -285,7 +268,7 @@ class SkillKernelNode(RuntimeNode):
             self._kernel.reset(message.call_id)
         elif message.command == CallControl.INTERRUPT:
             phase = "stopping"
-            self._kernel.interrupt(message.call_id, message.cause or "call_control")
+            self._kernel.interrupt(message.call_id, shown(message.cause, CAUSE_CHARS) or "call_control")
         else:
             self.get_logger().error(f"call_control command {message.command} for call {message.call_id} is unknown")
             return
@@ -298,7 +281,7 @@ class SkillKernelNode(RuntimeNode):
             goal.feedback(ExecuteSkill.Feedback(phase=goal.state.phase, elapsed_s=now - goal.state.since_s))
 
     def _on_interrupt(self, request: Interrupt.Request, response: Interrupt.Response) -> Interrupt.Response:
-        cause = request.cause or "interrupt"
+        cause = shown(request.cause, CAUSE_CHARS) or "interrupt"
         done = self._kernel.interrupt_process(request.process_id, request.channels, cause, epoch=request.epoch)
         response.epoch, response.stopped = done.epoch, list(done.stopped)
         if done.uncertain:
@@ -372,14 +355,6 @@ class SkillKernelNode(RuntimeNode):
         return response
 
 
-@dataclass
-class _Shown:
-    """Hold the content of a goal's feedback."""
-
-    phase: str
-    since_s: float
-
-
 def _result(result: CallResult) -> ExecuteSkill.Result:
     """Return a call's result as a message."""
     return ExecuteSkill.Result(
@@ -397,15 +372,11 @@ def _info(skill: Skill, stop_measured_s: float) -> SkillInfo:
     """Return a skill for ListSkills, with its longest stop so far."""
     bounded = skill.stop_s is not None or skill.interruptible
     return SkillInfo(
-        name=skill.name,
         signature=signature_text(skill),
-        description=skill.description,
         subsystems=list(skill.subsystems),
         parameters_json=json.dumps(parameters_schema(skill)),
-        interruptible=skill.interruptible,
-        pausable=skill.pausable,
         takes_content=skill.content is not None,
         stop_measured_s=stop_measured_s,
         stop_s=skill.stop_bound_s({}) if bounded else -1.0,
-        on_failure=skill.on_failure,
+        **{same: getattr(skill, same) for same in ("name", "description", "interruptible", "pausable", "on_failure")},
     )

@@ -11,7 +11,7 @@ from ghostshell.msg import Plan as PlanMsg
 from function_tokens.builtins import STEP_NAMES
 from ghostshell_ros.runtime.layer_model import LayerModel
 from ghostshell_ros.runtime.model_budget import ModelBudget
-from ghostshell_ros.runtime.model_setup import declare_model, prepare_models
+from ghostshell_ros.runtime.model_setup import declare_model, declare_settings, prepare_models
 from ghostshell_ros.runtime.node import Health, Level, RuntimeNode, SteadyClock
 from ghostshell_ros.runtime.robot_setup import declare_robot
 from ghostshell_ros.runtime.scene import Scene
@@ -24,7 +24,7 @@ from planners.plan import Plan
 from planners.prompts.blocks import Layer
 from planners.prompts.prompt import CallReport
 from planners.strategies.layered.prompts import system_prompt
-from planners.strategies.layered.task_planner import TaskPlanner, TaskSettings
+from planners.strategies.layered.task_planner import PARAMETERS, TaskPlanner
 from planners.strategy import Feed, Task
 from skill_kernel.codes import CallCode, Outcome
 from skill_kernel.events import CallEvent, CallKind, ModelEvent, Notice, ProcessEvent, ProcessKind, RunEvent
@@ -45,7 +45,7 @@ class TaskPlannerNode(RuntimeNode):
         robot = self._robot = declare_robot(self)
         self._client = declare_model(self, robot)
         self._planned = strategies_that_want(Feed.PLANS)
-        self._settings = self._declare_settings()
+        self._settings = declare_settings(self, PARAMETERS)
         self._budget = ModelBudget(self)
         self._planners: dict[str, TaskPlanner] = {}
         self._epochs: dict[str, int] = {}
@@ -57,7 +57,7 @@ class TaskPlannerNode(RuntimeNode):
         if not self._models.thinks(Layer.S2):
             return
         self._scene = Scene(self, robot)
-        self._make_system = partial(system_prompt, subtasks=self._settings.subtasks)
+        self._make_system = partial(system_prompt, subtasks=self._settings["max_subtasks"])
         self._began_s = self.now_s()
         self.create_subscription(ProcessArray, "processes", self._processes, LATCHED)
         read_events(self, self._event, CallEvent, ProcessEvent, ModelEvent)
@@ -65,20 +65,6 @@ class TaskPlannerNode(RuntimeNode):
         self.steady_timer(LOOK_S, self._look)
         self._system()  # It takes the time of many messages, and the first task should not wait for it
         prepare_models(self, [self._client])
-
-    def _declare_settings(self) -> TaskSettings:
-        return TaskSettings(
-            cost_aware=self.declare(
-                "cost_aware", True, "look again only when something has happened; else every review_s", read_only=False
-            ),
-            deadline_s=self.declare("deadline_s", 12.0, "an answer may take so long, its repair included [s]", 0.1, 600.0),
-            max_output_tokens=self.declare("max_output_tokens", 1000, "length of one answer at most [tokens]", 16, 100_000),
-            review_s=self.declare("review_s", 2.0, "it looks again so often when it is not cost_aware [s]", 0.2, 3600.0),
-            revisions=self.declare("max_revisions", 30, "changes of one process's plan at most", 0, 1000),
-            subtasks=self.declare("max_subtasks", 12, "subtasks of one plan at most", 1, 50),
-            repeats=self.declare("max_repeats", 3, "failures of one and the same plan before the task is given up", 1, 100),
-            failures=self.declare("max_failures", 8, "failures without any progress before the task is given up", 1, 1000),
-        )
 
     # -- processes ----------------------------------------------------------------------------------------------------
 
@@ -90,18 +76,21 @@ class TaskPlannerNode(RuntimeNode):
             if process.status >= ProcessState.SUCCESS or process.strategy not in self._planned:
                 continue
             known.add(process.process_id)
-            planner = self._planners.get(process.process_id)
-            paused = process.status == ProcessState.PAUSED
-            if planner is None:
-                self._begin(process, first, paused)
-                continue
-            if process.epoch > self._epochs[process.process_id]:
-                self._epochs[process.process_id] = process.epoch
-                planner.planned_anew()
-            planner.paused(paused)
+            self.guarded(self._take)(process, first)
         for process_id in self._planners.keys() - known:
             self._planners.pop(process_id).end()
             del self._epochs[process_id]
+
+    def _take(self, process: ProcessState, first: bool) -> None:
+        planner = self._planners.get(process.process_id)
+        paused = process.status == ProcessState.PAUSED
+        if planner is None:
+            self._begin(process, first, paused)
+            return
+        if process.epoch > self._epochs[process.process_id]:
+            self._epochs[process.process_id] = process.epoch
+            planner.planned_anew()
+        planner.paused(paused)
 
     def _begin(self, process: ProcessState, first: bool, paused: bool) -> None:
         created_s = seconds(process.created)
@@ -154,11 +143,10 @@ class TaskPlannerNode(RuntimeNode):
             planner.call_ended(event.call_id, CallReport.of(event), grave=grave)
 
     def _look(self) -> None:
-        self._settings.cost_aware = self.get_parameter("cost_aware").value
         if self._planners:
             observation = self._scene.observed()
-            for planner in self._planners.values():
-                planner.observed(observation)
+            for process_id, planner in list(self._planners.items()):
+                self.guarded(planner.observed, process_id)(observation)
 
     def health(self) -> Health:
         if not self._models.thinks(Layer.S2):

@@ -48,7 +48,6 @@ class TokenParser(RuntimeNode):
         self._reasoning = self.declare(
             "reasoning_tags", ["think", "thinking", "reasoning"], "elements whose text is neither spoken nor executed"
         )
-        self._strip_fence = self.declare("strip_fence", True, "ignore a Markdown fence around the answer")
         self._max_chars = self.declare(
             "max_stream_chars", 1_000_000, "length of one stream at most [characters]", 1000, 100_000_000
         )
@@ -94,7 +93,6 @@ class TokenParser(RuntimeNode):
             self._mode,
             limits=ParserLimits(total_length=self._max_chars),
             reasoning_tags=tuple(self._reasoning),
-            strip_fence=self._strip_fence,
             stream_id=chunk.stream_id,
         )
         stream = _Stream(parser, chunk.process_id, chunk.epoch, chunk.turn)

@@ -7,10 +7,13 @@ import math
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
 from ghostshell_ros.drivers.trajectory import Trajectory
 from ghostshell_ros.navigation.motion import seen_from, wrapped
 from ghostshell_ros.robots.coco import motions
+from skill_kernel.config.yaml_text import read_yaml
 from skill_kernel.skills.drivers import Action, DriverResult, Memory, Pose2D, Senses, StopEvent, joint_trajectory
 
 WALK_TOLERANCE_M = 0.025
@@ -22,6 +25,8 @@ CLOSE_TO_COMMAND_RAD = 0.2
 """Distance from its last set-point within which a joint carries on from it, else from where it was measured."""
 
 HEAD = ("head_yaw", "head_pitch")
+MANNERS: Any = read_yaml(Path(__file__).resolve().with_name("manners.yaml").read_text(encoding="utf-8"))
+"""Voices, moods and ears, from the file beside this one."""
 
 _GO_ON = threading.Event()
 """Stop event that is never set, for the motion that makes a stopped body stable; its length bounds it."""
@@ -105,15 +110,12 @@ class CocoBody:
         pose = self.pose()
         return DriverResult(ok=True) if motions.is_standing(pose) else self.play(motions.stand(pose), stop)
 
-    def legs(self, trajectories: Sequence[Trajectory], stop: StopEvent) -> DriverResult:
-        """Play leg trajectories one after the other; if that is stopped in between, put all feet down."""
-        for trajectory in trajectories:
-            result = self.play(trajectory, stop)
-            if not result.ok:
-                if result.cancelled:
-                    self.settle()
-                return result
-        return DriverResult(ok=True)
+    def legs(self, trajectory: Trajectory, stop: StopEvent) -> DriverResult:
+        """Play a leg trajectory; if that is stopped in between, put all feet down."""
+        result = self.play(trajectory, stop)
+        if result.cancelled:
+            self.settle()
+        return result
 
     def walk(self, distance: float, speed: float, amplitude: float, stop: StopEvent) -> tuple[DriverResult, float]:
         """Walk `distance` metres (negative: backward) on the present course.
@@ -121,14 +123,14 @@ class CocoBody:
         Returns how it ended and how far CoCo came, by odometry where there is one.
         """
         start = self.senses.odometry()
-        reach, done = motions.walk_reach(speed, amplitude), 0.0
+        reach, done = motions.walk_stride(speed, amplitude).reach, 0.0
         for _ in range(math.ceil(abs(distance) / reach) + MAX_CORRECTIONS):
             if abs(distance - done) <= WALK_TOLERANCE_M:
                 break
             aim = math.copysign(min(abs(distance - done), reach), distance - done)
             here = self.senses.odometry()
             error = _course_error(start, here, math.copysign(1.0, distance)) if start and here else 0.0
-            result = self.legs([motions.walk(self.pose(), aim, speed, amplitude, error)], stop)
+            result = self.legs(motions.walk(self.pose(), aim, speed, amplitude, error), stop)
             now = self.senses.odometry()
             done = seen_from(start, now).x if start and now else done + aim * _share(result)
             if not result.ok:
@@ -141,11 +143,11 @@ class CocoBody:
         Returns how it ended and how far CoCo turned, by odometry where there is one.
         """
         before, done = self.senses.odometry(), 0.0
-        for _ in range(math.ceil(abs(angle) / motions.turn_reach()) + MAX_CORRECTIONS):
+        for _ in range(math.ceil(abs(angle) / motions.TURN.reach) + MAX_CORRECTIONS):
             if abs(angle - done) <= TURN_TOLERANCE_RAD:
                 break
-            aim = math.copysign(min(abs(angle - done), motions.turn_reach()), angle - done)
-            result = self.legs([motions.turn(self.pose(), aim)], stop)
+            aim = math.copysign(min(abs(angle - done), motions.TURN.reach), angle - done)
+            result = self.legs(motions.turn(self.pose(), aim), stop)
             now, step = self.senses.odometry(), aim * _share(result)
             if before and now:
                 step += wrapped(now.yaw - before.yaw - step)

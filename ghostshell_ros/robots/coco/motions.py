@@ -12,6 +12,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+import numpy as np
+
 from ghostshell_ros.drivers.trajectory import Trajectory
 
 Pose = Mapping[str, float]
@@ -129,16 +131,6 @@ TURN_PER_RAD = 0.535
 """Radians the body turns for each radian a coxa sweeps, measured in simulation."""
 
 
-def walk_amplitude(amplitude: float) -> float:
-    """Return the sweep of a coxa to either side in rad at an amplitude in percent."""
-    return blend(0.18, 0.55, amplitude)
-
-
-def step_time_s(speed: float, amplitude: float) -> float:
-    """Return the seconds of a half step at speed and amplitude in percent; a wide sweep cannot be faster than the servos."""
-    return max(blend(0.42, 0.20, speed), 0.75 * walk_amplitude(amplitude))
-
-
 def metres_per_rad(step_s: float, sweep: float) -> float:
     """Return the metres the body moves for each radian a coxa sweeps, fitted to the simulation (12 % at worst).
 
@@ -147,48 +139,45 @@ def metres_per_rad(step_s: float, sweep: float) -> float:
     return 0.0932 - 0.00636 / step_s - 0.0319 * sweep
 
 
-def walk_halves(distance: float, speed: float, amplitude: float) -> int:
-    """Return the half steps of the first trajectory towards `distance` metres.
+@dataclass(frozen=True)
+class Stride:
+    """Describe a half step: its time in s, the sweep of a coxa in rad, and the m or rad the body moves for each rad of it."""
 
-    It is an even number, because the zigzag of an odd one leaves the course.
-    """
-    sweep = walk_amplitude(amplitude)
-    units = abs(distance) / metres_per_rad(step_time_s(speed, amplitude), sweep)
-    halves = _halves(units, sweep)
-    return min(MAX_HALVES, halves + halves % 2)
+    step_s: float
+    sweep: float
+    per_rad: float
 
+    @property
+    def reach(self) -> float:
+        """Return the m or rad that one trajectory covers at most."""
+        return 2.0 * (MAX_HALVES - 1) * self.sweep * self.per_rad
 
-def turn_halves(angle: float) -> int:
-    """Return the half steps of the first trajectory towards `angle` rad."""
-    return _halves(abs(angle) / TURN_PER_RAD, MAX_TURN_AMPLITUDE)
+    def halves(self, way: float) -> int:
+        """Return the half steps of the first trajectory towards a way in m or rad."""
+        return min(MAX_HALVES, 1 + max(1, math.ceil(abs(way) / self.per_rad / (2.0 * self.sweep) - 1e-6)))
 
-
-def _halves(units: float, amplitude: float) -> int:
-    return min(MAX_HALVES, 1 + max(1, math.ceil(units / (2.0 * amplitude) - 1e-6)))
-
-
-def walk_reach(speed: float, amplitude: float) -> float:
-    """Return the metres one trajectory covers at most."""
-    sweep = walk_amplitude(amplitude)
-    return 2.0 * (MAX_HALVES - 1) * sweep * metres_per_rad(step_time_s(speed, amplitude), sweep)
+    def time_s(self, way: float) -> float:
+        """Return the seconds of a way in as many trajectories as needed, without corrections."""
+        full, rest = divmod(abs(way), self.reach)
+        return (full * MAX_HALVES + (self.halves(rest) if rest > 0.0 else 0)) * self.step_s
 
 
-def turn_reach() -> float:
-    """Return the radians one trajectory turns at most."""
-    return 2.0 * (MAX_HALVES - 1) * MAX_TURN_AMPLITUDE * TURN_PER_RAD
+class WalkStride(Stride):
+    """Walk by an even number of half steps, because the zigzag of an odd one leaves the course."""
+
+    def halves(self, way: float) -> int:
+        halves = super().halves(way)
+        return halves + halves % 2
 
 
-def walk_time_s(distance: float, speed: float, amplitude: float) -> float:
-    """Return the seconds that `distance` metres take in as many trajectories as needed, without corrections."""
-    full, rest = divmod(abs(distance), walk_reach(speed, amplitude))
-    halves = full * MAX_HALVES + (walk_halves(rest, speed, amplitude) if rest > 0.0 else 0)
-    return halves * step_time_s(speed, amplitude)
+TURN = Stride(TURN_STEP_S, MAX_TURN_AMPLITUDE, TURN_PER_RAD)
 
 
-def turn_time_s(angle: float) -> float:
-    """Return the seconds that a turn by `angle` rad takes, without corrections."""
-    full, rest = divmod(abs(angle), turn_reach())
-    return (full * MAX_HALVES + (turn_halves(rest) if rest > 0.0 else 0)) * TURN_STEP_S
+def walk_stride(speed: float, amplitude: float) -> WalkStride:
+    """Return the half step of a walk at speed and amplitude in percent; a wide sweep cannot be faster than the servos."""
+    sweep = blend(0.18, 0.55, amplitude)
+    step_s = max(blend(0.42, 0.20, speed), 0.75 * sweep)
+    return WalkStride(step_s, sweep, metres_per_rad(step_s, sweep))
 
 
 def walk(start: Pose, distance: float, speed: float, amplitude: float, heading_error: float = 0.0) -> Trajectory:
@@ -196,19 +185,20 @@ def walk(start: Pose, distance: float, speed: float, amplitude: float, heading_e
 
     `heading_error` is how far the body has turned from its course, in rad, left positive; the steps take it back.
     """
-    distance = math.copysign(min(abs(distance), walk_reach(speed, amplitude)), distance)
-    halves, step_s = walk_halves(distance, speed, amplitude), step_time_s(speed, amplitude)
+    stride = walk_stride(speed, amplitude)
+    distance = math.copysign(min(abs(distance), stride.reach), distance)
+    halves = stride.halves(distance)
     sweep = 0.0
     for _ in range(3):
-        sweep = distance / metres_per_rad(step_s, abs(sweep)) / (2.0 * (halves - 1))
+        sweep = distance / metres_per_rad(stride.step_s, abs(sweep)) / (2.0 * (halves - 1))
     steer = -heading_error / TURN_PER_RAD / (2.0 * (halves - 1))
-    return _trot(start, halves, step_s, sweep, max(-0.15, min(0.15, steer)), WALK_CENTRE)
+    return _trot(start, halves, stride.step_s, sweep, max(-0.15, min(0.15, steer)), WALK_CENTRE)
 
 
 def turn(start: Pose, angle: float) -> Trajectory:
     """Turn on the spot by `angle` rad, left positive, or as far as one trajectory reaches, and stand."""
-    angle = math.copysign(min(abs(angle), turn_reach()), angle)
-    halves = turn_halves(angle)
+    angle = math.copysign(min(abs(angle), TURN.reach), angle)
+    halves = TURN.halves(angle)
     return _trot(start, halves, TURN_STEP_S, 0.0, angle / TURN_PER_RAD / (2.0 * (halves - 1)), 0.0)
 
 
@@ -258,37 +248,21 @@ def lean(start: Pose, direction: Direction) -> Trajectory:
     return move(start, [(MOVE_S, lean_pose(direction))])
 
 
-@dataclass(frozen=True)
-class Swing:
-    """Describe how one joint swings about a pose: amplitude in rad and phase in turns."""
-
-    joint: str
-    amplitude: float
-    phase: float = 0.0
-
-
-def oscillate(start: Pose, about: Pose, swings: Sequence[Swing], period_s: float, times: float) -> Trajectory:
+def oscillate(start: Pose, about: Pose, swings: Mapping[str, tuple[float, float]], period_s: float, times: float) -> Trajectory:
     """Swing joints about a pose `times` periods long, fading in and out over half a period; dances are made of it.
 
-    Takes `times * period_s`, and ends in `about`.
+    `swings` gives the amplitude in rad and the phase in turns by joint. Takes `times * period_s`, and ends in `about`.
     """
-    by_joint = {swing.joint: swing for swing in swings}
     total = times * period_s
-    fade = min(period_s / 2.0, total / 2.0)
-    count = max(2, math.ceil(total / SAMPLE_S - 1e-9))
-    points = [tuple(start.get(joint, 0.0) for joint in JOINTS)]
-    for k in range(1, count + 1):
-        now = total * k / count
-        envelope = smooth(now / fade) * smooth((total - now) / fade)
-        arrived = smooth(now / fade)
-        point = []
-        for joint in JOINTS:
-            value = start.get(joint, 0.0) + (about.get(joint, 0.0) - start.get(joint, 0.0)) * arrived
-            if (swing := by_joint.get(joint)) is not None:
-                value += envelope * swing.amplitude * math.sin(2.0 * math.pi * (now / period_s + swing.phase))
-            point.append(value)
-        points.append(tuple(point))
-    return Trajectory(JOINTS, tuple(total * k / count for k in range(count + 1)), tuple(points))
+    fade = min(period_s, total) / 2.0
+    at = np.linspace(0.0, total, max(2, math.ceil(total / SAMPLE_S - 1e-9)) + 1)
+    arrived, leaving = (np.array([smooth(u) for u in share]) for share in (at / fade, (total - at) / fade))
+    columns = []
+    for joint in JOINTS:
+        first, (amplitude, phase) = start.get(joint, 0.0), swings.get(joint, (0.0, 0.0))
+        swing = amplitude * np.sin(2.0 * math.pi * (at / period_s + phase))
+        columns.append(first + (about.get(joint, 0.0) - first) * arrived + arrived * leaving * swing)
+    return Trajectory(JOINTS, tuple(at.tolist()), tuple(map(tuple, np.stack(columns, axis=1).tolist())))
 
 
 PERIODS_S = {"wave": (2.0, 0.8), "shake": (1.2, 0.5), "knock": (1.1, 0.55), "pull": (1.8, 0.8)}
@@ -304,7 +278,7 @@ def wave(start: Pose, speed: float, amplitude: float, times: float) -> Trajector
     """Run a wave round the legs, so that the body circles."""
     height = blend(0.10, 0.34, amplitude)
     order = {1: 0.0, 2: 0.25, 4: 0.5, 3: 0.75}
-    swings = [Swing(f"leg{leg}_knee", height, phase) for leg, phase in order.items()]
+    swings = {f"leg{leg}_knee": (height, phase) for leg, phase in order.items()}
     return oscillate(start, STAND["normal"], swings, period_s("wave", speed), times)
 
 
@@ -312,7 +286,7 @@ def shake(start: Pose, speed: float, amplitude: float, times: float) -> Trajecto
     """Raise the rear and swing it left and right."""
     sweep = blend(0.10, 0.32, amplitude)
     about = legs_pose(knee={1: 0.22, 2: 0.22, 3: -0.22, 4: -0.22})
-    swings = [Swing(f"leg{leg}_coxa", sweep * (0.6 if FRONT[leg] > 0 else 1.0)) for leg in LEGS]
+    swings = {f"leg{leg}_coxa": (sweep * (0.6 if FRONT[leg] > 0 else 1.0), 0.0) for leg in LEGS}
     return oscillate(start, about, swings, period_s("shake", speed), times)
 
 

@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from ghostshell_ros.robots.coco import motions
-from ghostshell_ros.robots.coco.body import HEAD, CocoBody, wait_for_reset
+from ghostshell_ros.robots.coco.body import HEAD, MANNERS, CocoBody, wait_for_reset
 from ghostshell_ros.robots.coco.skills.ranges import Percent, Seconds
 from skill_kernel import Limited, SkillReturn, robot_skill
 from skill_kernel.skills.drivers import outcome
@@ -93,17 +93,7 @@ BOTH = ("ear_left", "ear_right")
 EarDegrees = Annotated[float, Field(ge=-180, le=180, description="deg"), Limited("ear_deg")]
 EarState = Literal["normal", "inquisitive", "opponent", "happy", "sad", "alert", "sleepy", "scared"]
 
-_STATES: dict[str, tuple[float, float]] = {
-    "normal": (0.0, 0.0),
-    "inquisitive": (0.7, -0.1),
-    "opponent": (-1.25, -1.25),
-    "happy": (0.3, 0.3),
-    "sad": (1.3, 1.3),
-    "alert": (0.12, 0.12),
-    "sleepy": (1.0, 1.3),
-    "scared": (-1.5, -1.5),
-}
-"""Left and right ear in rad."""
+_STATES: dict[str, tuple[float, float]] = MANNERS["ears"]
 
 
 def _swing_s(start_angle: float, end_angle: float, speed: float) -> float:

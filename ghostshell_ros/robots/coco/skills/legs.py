@@ -61,7 +61,7 @@ def spider_sit(
 
 @robot_skill(
     subsystem="legs",
-    nominal_s=lambda speed, amplitude, distance: motions.walk_time_s(distance / 100.0, speed, amplitude),
+    nominal_s=lambda speed, amplitude, distance: motions.walk_stride(speed, amplitude).time_s(distance / 100.0),
     stop_s=STOP_S,
     remaining=lambda progress, distance, **_: _left("distance", distance, progress["distance"], 1.0),
 )
@@ -86,7 +86,7 @@ def spider_run_distance(
 
 @robot_skill(
     subsystem="legs",
-    nominal_s=lambda angle: motions.turn_time_s(math.radians(angle)),
+    nominal_s=lambda angle: motions.TURN.time_s(math.radians(angle)),
     stop_s=STOP_S,
     remaining=lambda progress, angle: _left("angle", angle, progress["angle"], 2.0),
 )
@@ -124,12 +124,12 @@ def spider_body_lean(
     lean = motions.lean(body.pose(), direction)
     stay = motions.hold(lean.end(), max(motions.SAMPLE_S, duration - 2.0 * motions.MOVE_S))
     if until_reset:
-        result = body.legs([lean], stop_evt)
+        result = body.legs(lean, stop_evt)
         if result.ok:
             wait_for_reset(stop_evt)
             body.settle()
     else:
-        result = body.legs([lean, stay, motions.stand(stay.end())], stop_evt)
+        result = body.legs(lean.then(stay).then(motions.stand(stay.end())), stop_evt)
     return outcome(result, f"leaned {direction}" if result.ok else f"began to lean {direction}")
 
 
@@ -188,11 +188,12 @@ def spider_push_up(duration: Seconds = 4.0, *, body: CocoBody, stop_evt: Event, 
     return _perform(body, stop_evt, until_reset, lambda pose: _home(motions.push_up(pose, times)), f"{times} push-ups")
 
 
-@robot_skill(
-    subsystem="legs",
-    nominal_s=lambda speed, times: times * motions.period_s("pull", speed) + motions.FREE_AND_BACK_S,
-    stop_s=STOP_S,
-)
+def _strokes_s(motion: str) -> Callable[[float, int], float]:
+    """Return how long a number of strokes with one leg takes at a speed."""
+    return lambda speed, times: times * motions.period_s(motion, speed) + motions.FREE_AND_BACK_S
+
+
+@robot_skill(subsystem="legs", nominal_s=_strokes_s("pull"), stop_s=STOP_S)
 def spider_arm_pull(
     direction: Literal["left", "right", "forward", "backward"] = "left",
     speed: Percent = 60.0,
@@ -209,11 +210,7 @@ def spider_arm_pull(
     return _perform(body, stop_evt, until_reset, motion, f"{times} strokes {direction}")
 
 
-@robot_skill(
-    subsystem="legs",
-    nominal_s=lambda speed, times: times * motions.period_s("knock", speed) + motions.FREE_AND_BACK_S,
-    stop_s=STOP_S,
-)
+@robot_skill(subsystem="legs", nominal_s=_strokes_s("knock"), stop_s=STOP_S)
 def spider_arm_knock(
     speed: Percent = 60.0, times: Times = 3, *, body: CocoBody, stop_evt: Event, until_reset: bool = False
 ) -> SkillReturn:
@@ -221,11 +218,7 @@ def spider_arm_knock(
     return _knock(body, 2, speed, times, 0.55, stop_evt, until_reset)
 
 
-@robot_skill(
-    subsystem="legs",
-    nominal_s=lambda speed, times: times * motions.period_s("knock", speed) + motions.FREE_AND_BACK_S,
-    stop_s=STOP_S,
-)
+@robot_skill(subsystem="legs", nominal_s=_strokes_s("knock"), stop_s=STOP_S)
 def spider_single_leg_knock(
     leg: Literal[1, 2, 3, 4] = 1,
     speed: Percent = 60.0,
@@ -266,7 +259,7 @@ def _perform(body: CocoBody, stop_evt: Event, until_reset: bool, motion: Motion,
     result = body.ready(stop_evt)
     rounds = 0
     while result.ok and (until_reset or not rounds):
-        result = body.legs([motion(body.pose())], stop_evt)
+        result = body.legs(motion(body.pose()), stop_evt)
         rounds += result.ok
     if until_reset:
         return outcome(result, f"went on until the reset, {rounds} times {what}")

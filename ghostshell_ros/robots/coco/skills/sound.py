@@ -10,7 +10,7 @@ from pydantic import Field
 
 from ghostshell_ros.drivers.speech import is_cjk, phrases, speaking_s
 from ghostshell_ros.drivers.tunes import TUNES
-from ghostshell_ros.robots.coco.body import CocoBody, Voice, wait_for_reset
+from ghostshell_ros.robots.coco.body import MANNERS, CocoBody, Voice, wait_for_reset
 from ghostshell_ros.robots.coco.skills.ranges import Percent
 from skill_kernel import ContentStream, SkillReturn, robot_skill
 from skill_kernel.skills.drivers import outcome
@@ -21,31 +21,8 @@ Role = Literal["default", "child", "girl", "boy", "woman", "man", "elder", "robo
 Mood = Literal["neutral", "happy", "excited", "sad", "angry", "tender", "fearful", "surprised"]
 RatePercent = Annotated[float, Field(ge=-50, le=100, description="%")]
 
-_VARIANTS: dict[str, str] = {
-    "default": "",
-    "child": "+f4",
-    "girl": "+f2",
-    "boy": "+m6",
-    "woman": "+f3",
-    "man": "+m3",
-    "elder": "+croak",
-    "robot": "+klatt2",
-    "storyteller": "+m4",
-    "whisper": "+whisper",
-}
-"""Name of a role's voice for the synthesiser, behind that of the language."""
-
-_MOODS: dict[str, tuple[float, float]] = {
-    "neutral": (1.0, 1.0),
-    "happy": (1.08, 1.05),
-    "excited": (1.18, 1.15),
-    "sad": (0.85, 0.85),
-    "angry": (1.1, 1.2),
-    "tender": (0.9, 0.8),
-    "fearful": (1.15, 0.85),
-    "surprised": (1.1, 1.1),
-}
-"""Factors of rate and volume by mood."""
+_VARIANTS: dict[str, str] = MANNERS["voices"]
+_MOODS: dict[str, tuple[float, float]] = MANNERS["moods"]
 
 
 @robot_skill(subsystem="main", nominal_s=lambda text="": speaking_s(text), stop_s=STOP_S, speaks_text=True)

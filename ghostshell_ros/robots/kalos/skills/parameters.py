@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from pydantic import Field
 
 from skill_kernel import Limited
-from skill_kernel.robot import BaseConfig, RobotConfig
+from skill_kernel.robot import RobotConfig
 
 CONFIG = RobotConfig.load("kalos")
+assert CONFIG.base is not None
+BASE = CONFIG.base
 PLACES = tuple(CONFIG.waypoints)
 HALLWAY = tuple(name for name in PLACES if name.startswith("hallway"))
 ROOMS = tuple(name for name in PLACES if name not in HALLWAY)
@@ -34,14 +36,9 @@ Seconds = Annotated[float, Field(ge=1, le=600, description="s"), Limited("durati
 
 def way_s(metres: float, *, slower: float = 1.0) -> float:
     """Return the seconds that a way takes at the base's usual speed."""
-    return 1.0 + abs(metres) / (_base().cruise_linear * slower)
+    return 1.0 + abs(metres) / (BASE.cruise_linear * slower)
 
 
 def turn_s(radians: float) -> float:
     """Return the seconds that a turn takes at the base's usual speed."""
-    return 1.0 + abs(radians) / _base().cruise_turn
-
-
-def _base() -> BaseConfig:
-    assert CONFIG.base is not None
-    return CONFIG.base
+    return 1.0 + abs(radians) / BASE.cruise_turn

@@ -12,6 +12,7 @@ from ghostshell_ros.navigation.motion import composed, seen_from
 from ghostshell_ros.robots.kalos.body import BLOCKED, FRESH_S, SURE, Control, KalosBody, Pause, SkillEnd
 from ghostshell_ros.robots.kalos.skills.parameters import PLACES, STOP_S, Near, Seconds, Thing
 from skill_kernel import SkillReturn, robot_skill
+from skill_kernel.config.yaml_text import private
 from skill_kernel.kernel.kernel import SkillCaller
 from skill_kernel.skills.drivers import Detection, Pose2D, outcome
 
@@ -235,7 +236,8 @@ def take_pic(*, body: KalosBody) -> SkillReturn:
     name = time.strftime("%Y%m%d-%H%M%S", time.gmtime(seconds)) + f"-{int(seconds % 1 * 1000):03d}.png"
     try:
         body.pictures.mkdir(parents=True, exist_ok=True)
-        Image.fromarray(pixels).save(body.pictures / name)
+        with open(body.pictures / name, "xb", opener=private) as file:
+            Image.fromarray(pixels).save(file, "png")
     except OSError as error:
         return SkillReturn.failure(f"the picture could not be kept in {body.pictures}: {error}")
     height, width = pixels.shape[:2]
