@@ -54,7 +54,7 @@ def test_frames_are_rendered_trained_on_exported_and_judged(tmp_path: Path) -> N
 def test_the_exported_model_answers_as_the_network_does(tmp_path: Path) -> None:
     import torch
 
-    from ghostshell_ros.perception.boxes import letterbox, to_boxes
+    from ghostshell_ros.perception.detector import letterbox, to_boxes
     from scripts.detector.network import Answers, Network
     from scripts.detector.shapes import LABELS
 

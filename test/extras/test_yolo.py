@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ghostshell_ros.perception.boxes import iou
-from ghostshell_ros.perception.detector import Box, DetectorError
+from ghostshell_ros.perception.detector import Box, DetectorError, iou
 from ghostshell_ros.perception.making import make_detector
 
 ultralytics = pytest.importorskip("ultralytics", reason="make test-extras installs it")

@@ -25,7 +25,7 @@ class BaseObserver(Observer):
         super().__init__(namespace)
         self.velocities: list[tuple[float, float]] = []
         self.truth: list[tuple[float, Pose]] = []
-        self.create_subscription(Twist, "cmd_vel", self._on_velocity, SET_POINTS)
+        self.create_subscription(Twist, "cmd_vel_gated", self._on_velocity, SET_POINTS)
         self.create_subscription(PoseStamped, "ground_truth/base_link", self._on_truth, SENSORS)
 
     def _on_velocity(self, message: Twist) -> None:

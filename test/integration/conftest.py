@@ -6,6 +6,7 @@ from __future__ import annotations
 import itertools
 import os
 import sys
+import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,9 @@ import pytest
 # Read by the middleware when the first context is made, and inherited by every process started here.
 os.environ["ROS_AUTOMATIC_DISCOVERY_RANGE"] = "LOCALHOST"
 os.environ["ROS_DOMAIN_ID"] = str(1 + os.getpid() % 100)
+_keys = tempfile.TemporaryDirectory(prefix="ghostshell_keys_")
+os.environ["GHOSTSHELL_KEYS"] = _keys.name
+"""Those of the tests and of the robots that they start."""
 
 rclpy = pytest.importorskip("rclpy", reason="needs ROS 2")
 pytest.importorskip("ghostshell.msg", reason="needs the built interfaces: source install/setup.bash")

@@ -71,8 +71,8 @@ def walking(robot: BroughtUp, way: Way) -> Walk:
 
 
 def _begun(watch: Observer, way: Way) -> Walk | None:
-    """Return a walk under way, or None where it could not begin: what is sent while the successor of a node that was killed is
-    not yet known to the others is lost, and the task says so."""
+    """Return a walk under way, or None where it could not begin or was not seen: what is sent while the successor of a node
+    that was killed is not yet known to the others is lost. The task says so, unless only its events were."""
     since, from_s = len(watch.events), time.monotonic()
     task = watch.task(way.instruction)
 
@@ -81,7 +81,8 @@ def _begun(watch: Observer, way: Way) -> Walk | None:
 
     wait_until(lambda: starts() or task.ends, 15.0, "it begins, or says why not")
     if not starts():
-        assert task.result().error_code == TaskCode.NODE_UNAVAILABLE, task.result()
+        result = task.result()
+        assert result.status == ProcessState.SUCCESS or result.error_code == TaskCode.NODE_UNAVAILABLE, result
         return None
     walk = Walk(task, starts()[0].process_id, starts()[0].call_id)
     wait_until(lambda: way.moved(watch, from_s) or walk.ends(watch), 5.0, "it walks")

@@ -3,8 +3,10 @@
 
 from __future__ import annotations
 
+import fnmatch
 import math
 import os
+import queue
 import shutil
 import signal
 import time
@@ -26,17 +28,21 @@ from sensor_msgs.msg import JointState
 from std_msgs.msg import Bool, String
 from std_srvs.srv import Trigger
 
+from bench.clearing import Clearing
 from ghostshell_ros import launcher
 from ghostshell_ros.runtime.goal_client import GoalClient, GoalEnd
 from ghostshell_ros.runtime.node import RuntimeNode
 from ghostshell_ros.runtime.node_runtime import NodeHost
+from ghostshell_ros.runtime.signing import signed
+from ghostshell_ros.security import Policy, rights
 from ghostshell_ros.wire.events import read_events
 from ghostshell_ros.wire.qos import DIAGNOSTICS as QOS
 from ghostshell_ros.wire.qos import INSTRUCTION, LATCHED, SENSORS, SET_POINTS, STREAM
 from ros_support import ROOT, ask, wait_until
-from scripts.graph_map import committed, rendered, settled_graph
+from scripts.graph_map import committed, rendered, settled_graph, used
 from skill_kernel.events import CallKind, EventKind, ProcessKind, RunEvent
 from skill_kernel.robot import RobotConfig
+from skill_kernel.roles import Role
 
 NODES = {
     "sim",
@@ -113,7 +119,7 @@ class Observer(RuntimeNode):
         self.chunk_out = self.create_publisher(LlmChunk, "llm_chunks", STREAM)
         self.clients_of = {name: self.create_client(Interrupt, f"{name}/interrupt") for name in INTERRUPTED_NODES}
         self.halt = self.create_client(Trigger, "halt")
-        self.clear_halt = self.create_client(Trigger, "clear_halt")
+        self.clear_halt = Clearing(self)
         self.control = self.create_client(ControlProcess, "control_process")
         self.tasks = GoalClient(self, RunTask, "run_task")
         self.calls = GoalClient(self, ExecuteSkill, "execute_skill")
@@ -153,13 +159,14 @@ class Observer(RuntimeNode):
     def say(self, text: str) -> None:
         self.instruction.publish(String(data=text))
 
-    def task(self, instruction: str, *, door: str = "") -> Task:
+    def task(self, instruction: str, *, door: str = "", sender: str = "test", role: Role = Role.OPERATOR) -> Task:
         """Send an instruction as a RunTask goal."""
         task = Task()
 
         def send() -> None:
+            goal = RunTask.Goal(instruction=instruction, sender=sender, door=door)
             task.sent = self.tasks.send(
-                RunTask.Goal(instruction=instruction, sender="test", door=door),
+                signed(self, "run_task", goal, role),
                 on_end=lambda end, result: task.ends.append((end, result)),
                 on_feedback=task.feedback.append,
             )
@@ -283,8 +290,8 @@ class Observer(RuntimeNode):
 class BroughtUp:
     """A running robot: its processes, and an observer of what it does."""
 
-    def __init__(self, run: launcher.LaunchRun, observer: Any, nodes: Collection[str] = NODES) -> None:
-        self._run = run
+    def __init__(self, events: queue.SimpleQueue[launcher.Event], observer: Any, nodes: Collection[str] = NODES) -> None:
+        self._events = events
         self.observer = observer
         self.nodes = frozenset(nodes)
         self.log: list[str] = []
@@ -292,7 +299,8 @@ class BroughtUp:
         self._exited: list[launcher.Exited] = []
 
     def take_events(self) -> None:
-        while (event := self._run.poll()) is not None:
+        while not self._events.empty():
+            event = self._events.get()
             if isinstance(event, launcher.Started):
                 self._pids.setdefault(event.name.rpartition("-")[0], []).append(event.pid)
             elif isinstance(event, launcher.Exited):
@@ -376,9 +384,10 @@ def brought_up(
     host = NodeHost([observer])
     host.start()
     try:
-        with launcher.LaunchRun(specs) as run:
+        events: queue.SimpleQueue[launcher.Event] = queue.SimpleQueue()
+        with launcher.LaunchRun(specs, listener=events.put) as run:
             run.start()
-            robot = BroughtUp(run, observer, nodes)
+            robot = BroughtUp(events, observer, nodes)
             try:
                 wait_until(lambda: not missing(robot), UP_S, lambda: "\n".join([f"missing: {missing(robot)}", *robot.log]))
                 yield robot
@@ -418,9 +427,21 @@ def missing(robot: BroughtUp) -> list[str]:
 
 
 def assert_mapped(robot: BroughtUp, name: str) -> None:
-    """Hold the map in docs/architecture.md against the running graph."""
-    graph = settled_graph(robot.observer, robot.observer.get_namespace(), ignored=(WATCHER,))
+    """Hold the map in docs/architecture.md, and the policy of SROS 2 made of it, against the running graph."""
+    namespace = robot.observer.get_namespace()
+    graph = settled_graph(robot.observer, namespace, ignored=(WATCHER,))
     assert rendered(graph) == committed(name), "the graph has changed: run python3 -m scripts.graph_map and read the difference"
+    policy = Policy(name, namespace.strip("/"))
+    for label in graph.nodes:
+        place, node = ("/", label[1:]) if label.startswith("/") else (namespace, label)
+        enclave = f"{namespace}/{node}" if f"{namespace}/{node}" in policy.enclaves else f"{namespace}/drivers"
+        allowed = rights(policy.permissions(enclave, 0))
+        lacking = {
+            (verb, topic)
+            for verb, topic in used(robot.observer, node, place)
+            if not any(verb == v and fnmatch.fnmatchcase(topic, pattern) for v, pattern in allowed)
+        }
+        assert not lacking, f"{enclave} may not what {node} does: {sorted(lacking)}; see scripts/security_policy.py"
 
 
 def only(found: list[RunEvent], function: str) -> RunEvent:

@@ -25,11 +25,13 @@ from std_msgs.msg import Bool
 
 from ghostshell_ros.runtime.goal_client import GoalClient
 from ghostshell_ros.runtime.node import RuntimeNode
+from ghostshell_ros.runtime.signing import signed
 from ghostshell_ros.wire.events import read_events
 from ghostshell_ros.wire.qos import DIAGNOSTICS as QOS
 from ghostshell_ros.wire.qos import HEARTBEATS, LATCHED, OBSERVATION, SET_POINTS
 from ros_support import ROOT, Processes, ask, spun, wait_until
 from skill_kernel.events import EventKind, NoticeKind, RunEvent
+from skill_kernel.roles import ACT_OF, Role, key_role
 
 BACK = "def condition():\n    return near_m() < 0.2\n\n\ndef action():\n    move_back(distance_m=0.5)\n"
 SUPPORT = str(ROOT / "test" / "support")
@@ -117,10 +119,19 @@ class StandIn(RuntimeNode):
         """Events of processes whose id begins so."""
         return [e for e in self.events[since:] if e.process_id.startswith(beginning) and kind in (None, e.kind)]
 
-    def ask(self, command: str, timeout_s: float = 10.0, **fields: Any) -> Any:
+    def ask(self, command: str, timeout_s: float = 10.0, role: Role | None = None, **fields: Any) -> Any:
         """Ask compile_reflex and wait for the answer."""
         request = CompileReflex.Request(command=getattr(CompileReflex.Request, command), **fields)
-        return ask(self, self.service, request, timeout_s, again_s=math.inf)
+        if command == "APPROVE":
+            for state in [state for state in self.listed() if state.name == request.name]:
+                request.sentence, request.source = state.sentence, state.source
+        return ask(
+            self,
+            self.service,
+            signed(self, "compile_reflex", request, role or key_role(ACT_OF[command])),
+            timeout_s,
+            again_s=math.inf,
+        )
 
     def listed(self) -> list[State]:
         """Return the states of all reflexes, as they are now."""

@@ -10,12 +10,14 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
+from geometry_msgs.msg import Twist
+from nav_msgs.msg import Odometry
 from sensor_msgs.msg import JointState
 from std_msgs.msg import Bool
 
@@ -105,9 +107,15 @@ class Processes:
         self._started: list[subprocess.Popen[bytes]] = []
 
     def start(
-        self, module: str, *params: str, env: dict[str, str] | None = None, params_file: Path | None = None
+        self,
+        module: str,
+        *params: str,
+        env: dict[str, str] | None = None,
+        params_file: Path | None = None,
+        launcher: Sequence[str] = (),
     ) -> subprocess.Popen[bytes]:
-        """Start a node, or `python -m module` where that has a dot, with parameters written as `name:=value`."""
+        """Start a node, or `python -m module` where that has a dot, with parameters written as `name:=value`; `launcher` is the
+        command line of a program that starts it."""
         arguments = ["--ros-args", "-r", f"__ns:={self._namespace}"]
         if params_file is not None:
             arguments += ["--params-file", str(params_file)]
@@ -115,7 +123,7 @@ class Processes:
             arguments += ["-p", param]
         path = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
         process = subprocess.Popen(
-            [sys.executable, "-m", *([] if "." in module else ["ghostshell_ros.executables"]), module, *arguments],
+            [*launcher, sys.executable, "-m", *([] if "." in module else ["ghostshell_ros.executables"]), module, *arguments],
             cwd=ROOT,
             env={**os.environ, "PYTHONPATH": path, **(env or {})},
         )
@@ -143,6 +151,24 @@ def spun(namespace: str, *nodes: RuntimeNode) -> Iterator[Processes]:
             yield processes
         finally:
             processes.end()
+
+
+class Stranger(RuntimeNode):
+    """Says 100 times a second on a topic that the robot shall go ahead at 3 m/s, or that it is somewhere else."""
+
+    def __init__(self, namespace: str, topic: str, kind: type = Twist) -> None:
+        super().__init__("stranger", namespace=namespace)
+        self._says, self._message = self.create_publisher(kind, topic, SET_POINTS), kind()
+        if kind is not Odometry:
+            getattr(self._message, "twist", self._message).linear.x = 3.0
+        self.steady_timer(0.01, lambda: self._says.publish(self._message))
+
+
+@contextmanager
+def saying(stranger: Stranger) -> Iterator[None]:
+    with NodeHost([stranger]) as host:
+        host.start()
+        yield
 
 
 class Plant(RuntimeNode):

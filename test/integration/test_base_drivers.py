@@ -22,6 +22,7 @@ from geometry_msgs.msg import Twist
 from nav_msgs.msg import OccupancyGrid, Path
 from std_srvs.srv import Trigger
 
+from bench.clearing import Clearing
 from ghostshell_ros.runtime.node import RuntimeNode
 from ghostshell_ros.runtime.node_runtime import NodeHost
 from ghostshell_ros.wire.qos import LATCHED, SET_POINTS
@@ -46,7 +47,8 @@ class Robot(RuntimeNode):
         self.wishes: list[Any] = []
         self.create_subscription(Twist, "cmd_vel_in", self.wishes.append, SET_POINTS)
         self.teleop = self.create_publisher(Twist, "cmd_vel_teleop", SET_POINTS)
-        self._triggers = {n: self.create_client(Trigger, n) for n in ("halt", "clear_halt", "release_teleop")}
+        self._triggers: dict[str, Any] = {n: self.create_client(Trigger, n) for n in ("halt", "release_teleop")}
+        self._triggers["clear_halt"] = Clearing(self)
 
     def call(self, name: str) -> None:
         ask(self, self._triggers[name], Trigger.Request())
@@ -70,9 +72,12 @@ class Rig:
         self.robot.call("release_teleop")
         self.robot.call("clear_halt")
         wait_until(lambda: self.plant.halted is False, 2.0, "it is not halted")
-        self.plant.world.x = self.plant.world.y = self.plant.world.yaw = 0.0
-        time.sleep(0.15)  # odometry and scan of the new place
+        self.put(0.0, 0.0)
         self.plant.commands.clear()
+
+    def put(self, x: float, y: float) -> None:
+        self.plant.world.x, self.plant.world.y, self.plant.world.yaw = x, y, 0.0
+        time.sleep(0.15)  # odometry and scan of the new place
 
     def drive(self, stop: threading.Event | None = None, **way: float) -> DriverResult:
         return self.robot.drivers.drive(stop=stop or threading.Event(), **way)
@@ -131,8 +136,7 @@ def test_moves_end_where_they_should_and_tell_what_was_really_moved(rig: Rig) ->
 
 
 def test_a_wall_in_the_way_is_a_failure_with_a_reason_in_bounded_time(rig: Rig) -> None:
-    rig.plant.world.x, rig.plant.world.y = 1.0, -1.0
-    time.sleep(0.15)
+    rig.put(1.0, -1.0)
     began = time.monotonic()
     result = rig.drive(distance=5.0)
     assert result.error_code == 440 and "ahead" in result.error_msg and " m away" in result.error_msg, result

@@ -12,22 +12,28 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pytest
 from base_plant import BasePlant, base_robot
 from flat_world import FlatWorld
-from geometry_msgs.msg import Twist, Vector3
+from geometry_msgs.msg import Twist, TwistStamped, Vector3
+from nav_msgs.msg import Odometry
 from sensor_msgs.msg import Joy
 from std_msgs.msg import Bool, String
 from std_srvs.srv import Trigger
 
+from bench.clearing import Clearing
 from ghostshell_ros.runtime.node import RuntimeNode
 from ghostshell_ros.runtime.node_runtime import NodeHost
+from ghostshell_ros.wire.events import read_events
 from ghostshell_ros.wire.qos import LATCHED, LATCHED_BY_ANY, SET_POINTS
-from ros_support import ROOT, Processes, ask, wait_until
+from ros_support import ROOT, Processes, Stranger, ask, saying, wait_until
+from skill_kernel.events import Notice
 
 WALL_X = 2.0
+LAUNCHER = "import subprocess, sys; subprocess.run(sys.argv[1:])"
 
 
 class Commander(RuntimeNode):
@@ -38,11 +44,14 @@ class Commander(RuntimeNode):
         self.wishes: dict[str, tuple[float, float, float]] = {}
         self.pad: Any = None
         self.said = ""
+        self.said_why: list[str] = []
+        read_events(self, lambda event: self.said_why.append(event.error_msg), Notice)
         self.joy = self.create_publisher(Joy, "joy", SET_POINTS)
         self._topics = {n: self.create_publisher(Twist, f"cmd_vel_{n}", SET_POINTS) for n in ("in", "reflex", "teleop")}
         self.posture = self.create_publisher(String, "posture_in", SET_POINTS)
         self.attitude = self.create_publisher(Vector3, "attitude_in", SET_POINTS)
-        self._triggers = {n: self.create_client(Trigger, n) for n in ("halt", "clear_halt", "release_teleop")}
+        self._triggers: dict[str, Any] = {n: self.create_client(Trigger, n) for n in ("halt", "release_teleop")}
+        self._triggers["clear_halt"] = Clearing(self)
         self.steady_timer(0.02, self._send)
 
     def _send(self) -> None:
@@ -54,6 +63,11 @@ class Commander(RuntimeNode):
             message = Twist()
             message.linear.x, message.linear.y, message.angular.z = forward, lateral, turn
             self._topics[topic].publish(message)
+
+    @property
+    def why(self) -> str:
+        """What the gate said last of its halts."""
+        return self.said_why[-1] if self.said_why else ""
 
     def ready(self) -> bool:
         writers = [*self._topics.values(), self.posture, self.attitude]
@@ -77,12 +91,13 @@ class Rig:
         self.commander.wishes, self.commander.said = {}, ""
         self.plant.silent_scan.clear()
         self.plant.silent_odometry.clear()
+        self.plant.ahead_s = 0
+        self.plant.world.x = self.plant.world.y = self.plant.world.yaw = 0.0
         time.sleep(0.25)  # a scan and odometry, so that what was silent is heard again
         self.commander.call("release_teleop")
         self.commander.call("clear_halt")
         wait_until(lambda: self.plant.halted is False and self.plant.speed == 0.0, 3.0, "it stands, not halted")
-        self.plant.world.x = self.plant.world.y = self.plant.world.yaw = 0.0
-        for seen in (self.plant.commands, self.plant.attitudes, self.plant.postures):
+        for seen in (self.plant.commands, self.plant.attitudes, self.plant.postures, self.commander.said_why):
             seen.clear()
 
 
@@ -215,6 +230,58 @@ def test_a_second_gate_relays_nothing_and_does_not_say_that_it_is_not_halted(rig
     assert not again.commands and not again.postures and again.teleop is None and heard == [True]
 
 
+@pytest.mark.parametrize("kind", [Twist, TwistStamped])
+def test_who_publishes_cmd_vel_passes_the_gate_below_every_skill(plant: BasePlant, commander: Commander, kind: type) -> None:
+    with saying(Stranger(plant.get_namespace(), "cmd_vel", kind)):
+        wait_until(lambda: plant.speed > 0.9, 5.0, "it goes ahead")
+        commander.wishes = {"in": (0.0, 0.0, 1.0)}
+        wait_until(lambda: plant.turn > 0.9 and plant.commands[-1][1].linear.x == 0.0, 2.0, "the skill outranks it")
+        commander.wishes = {}
+        wait_until(lambda: plant.world.x > WALL_X - 0.25 - 0.12 - 0.1, 8.0, "it comes near to the wall")
+        time.sleep(0.3)
+        assert plant.world.clearance() > 0.05 and plant.halted is False
+        plant.world.x = 0.0
+        commander.call("halt")
+        wait_until(lambda: plant.halted, 1.0, "halted")
+        here = plant.world.x
+        time.sleep(0.3)
+        assert plant.speed == 0.0 and plant.world.x == here
+    assert max(c.linear.x for _, c in plant.commands) <= 1.0
+
+
+def test_who_publishes_what_the_gate_sends_is_named_and_moves_nothing(plant: BasePlant, commander: Commander) -> None:
+    with saying(Stranger(plant.get_namespace(), "cmd_vel_gated")):
+        wait_until(lambda: plant.halted, 3.0, "the gate sees him")
+        gone = plant.world.x
+        wait_until(lambda: "cmd_vel_gated has more than one publisher" in commander.why, 2.0, "it says why")
+        assert f"{plant.get_namespace()}/stranger" in commander.why
+        answer = commander.call("clear_halt")
+        assert not answer.success and "/stranger" in answer.message
+        time.sleep(0.3)
+        assert plant.halted and plant.world.x - gone < 0.1
+    commander.call("clear_halt")
+
+
+def test_two_odometries_and_a_clock_that_is_ahead_halt_with_the_reason(plant: BasePlant, commander: Commander) -> None:
+    with saying(Stranger(plant.get_namespace(), "odom", Odometry)):
+        wait_until(lambda: plant.halted, 3.0, "two publishers of odometry")
+        wait_until(lambda: "odom has more than one publisher" in commander.why, 2.0, "the reason")
+        assert "/base_plant" in commander.why and "/stranger" in commander.why
+    wait_until(lambda: commander.call("clear_halt").success, 5.0, "he has gone")
+    wait_until(lambda: plant.halted is False, 3.0, "cleared")
+    plant.ahead_s = 3
+    wait_until(lambda: plant.halted, 2.0, "both sensors from the future")
+    wait_until(lambda: "3.0 s in the future" in commander.why and "/base_plant)" in commander.why, 2.0, "the reason")
+
+
+def test_a_base_that_somebody_moves_past_the_gate_halts(plant: BasePlant, commander: Commander) -> None:
+    plant.carried = 0.3
+    took = wait_until(lambda: plant.halted, 6.0, "it moves though nobody has ordered it")
+    plant.carried = 0.0
+    wait_until(lambda: "motion that the gate did not order" in commander.why, 2.0, "the reason")
+    assert took > 1.5, f"as long as a push it may; {commander.why}"
+
+
 def test_an_attitude_passes_within_its_limits_and_not_in_a_leap(plant: BasePlant, commander: Commander) -> None:
     commander.attitude.publish(Vector3(y=3.0))
     wait_until(lambda: plant.attitudes and plant.attitudes[-1].y == pytest.approx(0.4), 3.0, "pitch at its limit")
@@ -310,19 +377,23 @@ def test_a_killed_gate_leaves_the_base_at_rest(plant: BasePlant, commander: Comm
     wait_until(lambda: plant.speed == 0.0, 0.5, "the base stops by itself")
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
 def test_the_last_word_of_a_gate_that_is_ended_in_motion_is_zero(
     number: signal.Signals, rig: Rig, processes: Processes, namespace: str, host: Callable[..., Any]
 ) -> None:
+    """SIGKILL is for its launcher."""
     plant, commander = BasePlant(namespace, FlatWorld([(WALL_X, -5.0, WALL_X, 5.0)])), Commander(namespace)
     host(plant, commander)
-    gate = processes.start("safety_gate", f"robot:={rig.file}", "measurement_timeout_s:=0.5")
+    launcher = [sys.executable, "-c", LAUNCHER] if number is signal.SIGKILL else []
+    gate = processes.start("safety_gate", f"robot:={rig.file}", "measurement_timeout_s:=0.5", launcher=launcher)
     wait_until(lambda: plant.halted is False, 15.0, "the gate says that it is not halted")
     wait_until(commander.ready, 10.0, "commander and gate see each other")
     commander.wishes = {"in": (0.5, 0.0, 0.0)}
     wait_until(lambda: plant.world.x > 0.1, 5.0, "it walks")
 
+    pid = Path(f"/proc/{gate.pid}/task/{gate.pid}/children").read_text().strip() if launcher else gate.pid
     gate.send_signal(number)
 
-    assert gate.wait(5.0) == 0
+    assert gate.wait(5.0) == (-number if launcher else 0)
+    wait_until(lambda: not Path(f"/proc/{pid}/cmdline").exists() or not Path(f"/proc/{pid}/cmdline").read_bytes(), 2.0, "gone")
     wait_until(lambda: plant.commands[-1][1].linear.x == 0.0, 1.0, "the last velocity is zero")

@@ -116,7 +116,7 @@ def test_a_rejected_goal_says_what_to_do_also_before_the_drivers_state_is_heard(
     manager.inactive = "it is inactive"
     refused = kernel.smile()
     assert refused.error_code == CallCode.DRIVER_INACTIVE and not manager.goals
-    assert "show_face takes no goal" in refused.error_msg and "clear_halt" in refused.error_msg
+    assert "show_face takes no goal" in refused.error_msg and "ghostshell clear" in refused.error_msg
 
 
 def test_another_drivers_state_does_not_count(both: tuple[Manager, Kernel]) -> None:

@@ -23,6 +23,7 @@ from std_msgs.msg import String
 from std_srvs.srv import Trigger
 from trajectory_msgs.msg import JointTrajectoryPoint, MultiDOFJointTrajectory
 
+from bench.clearing import Clearing
 from ghostshell_ros.runtime.goal_client import GoalClient, GoalEnd
 from ghostshell_ros.runtime.node import RuntimeNode
 from ghostshell_ros.runtime.node_runtime import NodeHost
@@ -47,7 +48,7 @@ class Robot(RuntimeNode):
         self.create_subscription(Image, "face/image_raw", self.images.append, LATCHED)
         self.follow = GoalClient(self, FollowJointTrajectory, "joint_trajectory_controller/follow_joint_trajectory")
         self._halt = self.create_client(Trigger, "halt")
-        self._clear = self.create_client(Trigger, "clear_halt")
+        self._clear = Clearing(self)
 
     def halt(self) -> None:
         self.call_soon(self._halt.call_async, Trigger.Request())

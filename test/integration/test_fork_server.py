@@ -5,9 +5,12 @@ from __future__ import annotations
 
 import os
 import queue
+import re
 import resource
 import shutil
 import signal
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -111,9 +114,54 @@ def test_a_node_with_an_environment_of_its_own_is_no_fork(tmp_path: Path) -> Non
 def test_a_fork_ends_by_sigint_with_code_0_and_leaves_no_server(watched: Watched) -> None:
     pid = watched.up()
     server = server_of(pid)
+    os.kill(server, signal.SIGTERM)  # as a service manager does to all at once: with the server its nodes would be killed
     watched.run.stop()
     assert watched.ends() == [0]
     wait_until(lambda: gone(pid) and gone(server), 5.0, "nothing is left")
+
+
+LAUNCHER = """
+import os, sys
+from dataclasses import replace
+from pathlib import Path
+sys.path[:0] = [{tests!r}, {integration!r}]
+from ghostshell_ros.launcher import InlineParameters
+from ghostshell_ros.launcher.console import run
+from test_fork_server import spec
+specs = [replace(spec(Path({folder!r}), number), output="screen") for number in (1, 2)]
+parameters = ("--params-file", InlineParameters("/**", {{"at_hand": 1}}))
+outliving = {{**specs[1].environment, "GHOSTSHELL_OUTLIVE": "true"}}
+run([replace(specs[0], command=(*specs[0].command, *parameters)), replace(specs[1], environment=outliving)])
+"""
+
+
+def test_a_fork_whose_launcher_is_killed_ends_itself_and_leaves_no_file_and_one_that_may_outlives_it(tmp_path: Path) -> None:
+    code = LAUNCHER.format(tests=str(ROOT), integration=str(Path(__file__).parent), folder=str(tmp_path))
+    environment = {**os.environ, "TMPDIR": str(tmp_path)}
+    launcher = subprocess.Popen([sys.executable, "-c", code], env=environment, stdout=subprocess.PIPE, text=True)
+    pids: dict[str, int] = {}
+    said: set[str] = set()
+    with launcher:
+        assert launcher.stdout is not None
+        while said != {"1", "2"}:
+            line = launcher.stdout.readline()
+            assert line, "the launcher ended"
+            if started := re.search(r"\[memory-(\d)\]: process started with pid \[(\d+)\]", line):
+                pids[started[1]] = int(started[2])
+            elif up := re.search(r"no_such_parameter_(\d)", line):
+                said.add(up[1])
+        forked, outliving = pids["1"], pids["2"]
+        server, log = server_of(forked), tmp_path / "memory" / "memory.sqlite3-wal"
+        assert log.exists()
+        assert list(tmp_path.glob("launch_params_*"))
+        launcher.kill()
+        try:
+            wait_until(lambda: gone(forked) and gone(server), 2.0, "node and server end")
+            assert not log.exists(), "it was killed: its database was not closed"
+            assert not list(tmp_path.glob("launch_params_*"))
+            assert not gone(outliving)
+        finally:
+            os.kill(outliving, signal.SIGKILL)
 
 
 def test_a_killed_fork_is_told_with_its_signal_and_comes_back_where_it_should(tmp_path: Path) -> None:

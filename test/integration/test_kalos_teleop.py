@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Iterator
 
 import pytest
@@ -22,7 +23,7 @@ from ghostshell_ros import launcher
 from ghostshell_ros.runtime.node_runtime import NodeHost
 from ghostshell_ros.wire.qos import LATCHED, SET_POINTS
 from pipeline_support import Observer
-from ros_support import ROOT, wait_until
+from ros_support import ROOT, Stranger, saying, wait_until
 
 pytestmark = pytest.mark.slow
 
@@ -154,3 +155,24 @@ def test_a_patrol_goes_on_after_the_operator(operator: Operator) -> None:
     wait_until(lambda: abs(operator.x - given) > 0.4, 15.0, "it goes on")
     state = operator.wait_status(process_id, ProcessState.IN_PROGRESS)
     assert not state.pause_causes and state.calls_done == state.calls_failed == 0, "the same call, not a new one"
+
+
+@pytest.mark.parametrize("topic", ["cmd_vel", "cmd_vel_in", "cmd_vel_gated"])
+def test_a_stranger_on_a_topic_of_velocities_moves_it_within_its_limits_or_not_at_all(operator: Operator, topic: str) -> None:
+    """3 m/s a hundred times a second, from the hallway's western end on; while halted it does not even sway."""
+    start = operator.x
+    with saying(Stranger(operator.get_namespace(), topic)):
+        if topic == "cmd_vel_gated":
+            wait_until(lambda: operator.halted, 3.0, "the gate has seen who sends in its place")
+        else:
+            wait_until(lambda: operator.x > start + 0.5, 8.0, "it walks")
+            since, began = operator.x, time.monotonic()
+            time.sleep(1.0)
+            assert operator.x - since < 0.5 * (time.monotonic() - began) + 0.1
+            operator.ask(operator.halt, Trigger.Request())
+        wait_until(lambda: operator.halted, 1.0, "halted")
+        time.sleep(1.0)
+        here = operator.x
+        time.sleep(1.5)
+        assert operator.x == pytest.approx(here, abs=0.05), "halted, it stands whatever is said"
+        assert topic != "cmd_vel_gated" or here - start < 0.3

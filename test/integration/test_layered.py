@@ -3,16 +3,21 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 from ghostshell.msg import ProcessState
 from ghostshell.srv import ControlProcess, JudgeCondition
 
 from bench.reading import layer_of, read_blocks
+from bench.replay.recorded import read_recording
 from bench.simulated_model.model_server import Answer, ModelServer, RecordedRequest
 from pipeline_support import NODES, BroughtUp, Observer, assert_mapped, brought_up, config_dir
+from planners.models.scrubber import REMOVED
 from planners.prompts.blocks import Layer
 from ros_support import wait_until
 from skill_kernel.events import CallKind, ModelKind, ProcessKind
@@ -21,6 +26,7 @@ RETRY = {"max_retries": 0, "first_wait_s": 0.05, "max_wait_s": 0.1}
 NOD = '<head_act action="nod" duration="1"/>'
 TURN_HEAD = '<head_pose yaw="40"/>'
 STAND = "<spider_stand/>"
+KEY = "sk-test-9fJ2kLm4Qp7RsT1vXz3Bc6Dn8"
 
 Answers = dict[Layer, str | Answer | Callable[[dict[str, list[Any]]], str | Answer]]
 QUIET: Answers = {Layer.S1P: "<none/>", Layer.S2: "<keep/>", Layer.S1: "<nothing/>", Layer.S3: "<nothing/>", Layer.JUDGE: "no"}
@@ -55,12 +61,23 @@ def server() -> Iterator[ModelServer]:
 
 
 @pytest.fixture(scope="module")
-def robot(server: ModelServer, tmp_path_factory: pytest.TempPathFactory, ros: None) -> Iterator[BroughtUp]:
+def recording(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the file into which all nodes record what the model answers."""
+    return tmp_path_factory.mktemp("recorded") / "run.jsonl"
+
+
+@pytest.fixture(scope="module")
+def robot(server: ModelServer, recording: Path, tmp_path_factory: pytest.TempPathFactory, ros: None) -> Iterator[BroughtUp]:
     folder = tmp_path_factory.mktemp("layered")
     model = {"provider": "openai", "model": "any", "base_url": server.openai_url, "retry": RETRY, "first_token_s": 4.0}
-    config = config_dir(folder, {"served": model}, action_planner={"plan_wait_s": 2.0, "step_deadline_s": 4.0})
-    with brought_up(folder, config, nodes={*NODES, "task_planner"}, model="served", composed="true", strategy="layered") as up:
-        yield up
+    model["api_key_env"] = "TEST_MODEL_KEY"
+    recorded = {"provider": "record", "path": str(recording), "inner": model}
+    config = config_dir(folder, {"served": recorded}, action_planner={"plan_wait_s": 2.0, "step_deadline_s": 4.0})
+    with pytest.MonkeyPatch.context() as environment:
+        environment.setenv("TEST_MODEL_KEY", KEY)
+        nodes = {*NODES, "task_planner"}
+        with brought_up(folder, config, nodes=nodes, model="served", composed="true", strategy="layered") as up:
+            yield up
 
 
 @pytest.fixture
@@ -216,3 +233,30 @@ def test_without_a_language_model_the_direct_commands_are_followed_as_ever(ros: 
         assert started(up.observer, task.process_id) == ["spider_stand", "head_act"]
         assert answered(up.observer, task.process_id) == {"stream"}
         assert not up.observer.of(task.process_id, ModelKind.DEGRADED)
+
+
+def test_a_key_that_the_model_says_is_neither_spoken_nor_recorded(
+    watch: Observer, server: ModelServer, recording: Path
+) -> None:
+    said = f"My key is {KEY}, or {quote(KEY, safe='')}, or {KEY.encode().hex()}."
+    server.answer = by_layer({Layer.S1: f"<step>{said}{NOD}</step><subtask_complete/>"})
+    task = watch.task("nod and say something")
+    assert task.result(40.0).status == ProcessState.SUCCESS
+    assert any(request.headers.get("authorization") == f"Bearer {KEY}" for request in server.requests)
+    heard = "".join(chunk.text for _, chunk in watch.chunks if chunk.process_id == task.process_id)
+    assert heard.count(REMOVED) == 3
+    everything = repr([*watch.events, *watch.chunks, *watch.processes]) + recording.read_text(encoding="utf-8")
+    pieces = [KEY[at : at + 12] for at in range(len(KEY) - 11)]
+    assert not [piece for piece in pieces if piece in everything or piece.encode().hex() in everything]
+
+
+def test_all_nodes_have_recorded_their_answers_in_one_file(watch: Observer, server: ModelServer, recording: Path) -> None:
+    server.answer = by_layer({Layer.S1: f"<step>{NOD}</step><subtask_complete/>"})
+    assert watch.task("nod for the record").result(40.0).status == ProcessState.SUCCESS
+    asked = Counter(str(layer_of(request.prompt)) for request in server.requests)
+    assert {"s1p", "s1", "s2"} <= set(asked)
+
+    def kept() -> Counter[str]:
+        return Counter(stream.layer for stream in read_recording(recording))
+
+    wait_until(lambda: kept() >= asked, 5.0, "each answer is recorded")

@@ -17,15 +17,13 @@ import pytest
 import rclpy
 from ghostshell.action import PlaySound
 from rclpy.action import ActionClient
-from rclpy.executors import SingleThreadedExecutor
 from rclpy.task import Future
 from std_msgs.msg import String
 from std_srvs.srv import Trigger
 
-from ghostshell_ros.runtime import lean_executor
 from ghostshell_ros.runtime.goal_client import GoalClient, GoalEnd
 from ghostshell_ros.runtime.goal_server import Goal, GoalServer
-from ghostshell_ros.runtime.lean_executor import LeanExecutor, make_executor
+from ghostshell_ros.runtime.lean_executor import LeanExecutor
 from ghostshell_ros.runtime.node import RuntimeNode
 from ghostshell_ros.runtime.node_runtime import NodeHost
 from ghostshell_ros.wire.qos import EVENTS
@@ -306,22 +304,6 @@ def test_it_sleeps_while_nothing_is_due(node: RuntimeNode) -> None:
     time.sleep(1.2)
     used = on_executor(node, time.thread_time) - began
     assert used < 0.02 * (time.monotonic() - wall), f"{used:.4f} s of processor time while idle"
-
-
-def test_it_gives_way_to_rclpys_own_where_that_lacks_what_it_is_built_on(
-    monkeypatch: pytest.MonkeyPatch, namespace: str, spin: Spin
-) -> None:
-    monkeypatch.setattr(lean_executor, "_PRIVATE", (*lean_executor._PRIVATE, "_take_of_another_version"))
-    executor = make_executor(rclpy.get_default_context())
-    assert type(executor) is SingleThreadedExecutor
-    executor.shutdown()
-    node = RuntimeNode("plain", namespace=namespace)
-    spin(node)
-    heard: list[int] = []
-    for number in range(100):
-        node.call_soon(heard.append, number)
-    wait_until(lambda: len(heard) == 100, 5.0, "work handed over to rclpy's executor")
-    assert heard == list(range(100))
 
 
 def test_it_ends_at_once_when_the_host_closes_and_when_its_context_is_shut_down(ros: None, namespace: str) -> None:

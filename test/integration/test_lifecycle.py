@@ -19,6 +19,7 @@ from std_msgs.msg import Bool
 from std_srvs.srv import Trigger
 from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
+from bench.clearing import Clearing
 from ghostshell_ros.runtime.goal_client import GoalClient, GoalEnd
 from ghostshell_ros.runtime.lifecycle import HEARTBEAT_TOPIC, DriverState
 from ghostshell_ros.runtime.node import RuntimeNode
@@ -44,7 +45,7 @@ class Engineer(RuntimeNode):
         self.reports: dict[str, Any] = {}
         self.move = GoalClient(self, MoveJoints, "move_joints")
         self.face = GoalClient(self, ShowFace, "show_face")
-        self.clear = self.create_client(Trigger, "clear_halt")
+        self.clear = Clearing(self)
         self.change = self.create_client(ChangeState, "show_face_driver/change_state")
         self.ask_state = self.create_client(GetState, "show_face_driver/get_state")
         self.gate = self.create_publisher(Bool, "halted", LATCHED_BY_ANY)
@@ -131,7 +132,7 @@ def test_a_dead_driver_halts_the_robot_and_comes_back_only_after_the_halt_is_cle
     wait_until(lambda: refused, 5.0, "the inactive driver's answer")
     assert refused == [(GoalEnd.REJECTED, None)]
     said = [line for line in capfd.readouterr().err.splitlines() if "move_joints is rejected" in line]
-    assert "unconfigured" in said[0] and "clear_halt" in said[0], "the log says why, and what to do"
+    assert "unconfigured" in said[0] and "ghostshell clear" in said[0], "the log says why, and what to do"
 
     engineer.call(engineer.clear, Trigger.Request())
     wait_until(lambda: engineer.all_are("active"), 3.0, "activated once the halt is cleared")

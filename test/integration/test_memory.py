@@ -19,8 +19,11 @@ from ghostshell.srv import QueryMemory
 
 from ghostshell_ros.drivers.clients import MemoryCaller
 from ghostshell_ros.runtime.node import RuntimeNode
+from ghostshell_ros.runtime.signing import signed
 from ghostshell_ros.wire.qos import EVENTS, LATCHED, OBSERVATION
+from planners.memory import Provenance, Record, Store, Tier, Visibility
 from ros_support import Processes, ask, wait_until
+from skill_kernel.roles import Role
 from skill_kernel.skills.drivers import MemoryAnswer
 
 MODULE = "memory"
@@ -98,6 +101,27 @@ def answered(robot: Robot, question: str, beginning: str) -> MemoryAnswer:
     except pytest.fail.Exception:
         pytest.fail(f"{question}: {last}")
     return last[0]
+
+
+def test_private_records_are_shown_to_who_proves_to_be_a_viewer(nodes: Processes, robot: Robot, tmp_path: Path) -> None:
+    """A name in the request opens nothing."""
+    name = name_of(robot)
+    store = Store(tmp_path / "memory" / "memory.sqlite3")
+    for visibility, text in ((Visibility.SHARED, "the lamp is on"), (Visibility.ROBOT, "the code of the lamp is 1234")):
+        store.put(
+            Record(Tier.M1, "note", time.time(), text, provenance=Provenance(name, "test"), visibility=visibility)
+        ).result()
+    store.close()
+    start(nodes, tmp_path, robot)
+    found = robot.ask(text="lamp", robot=name)
+    assert [r.text for r in found.records] == ["the lamp is on"] and "private records are left out" in found.note
+    request = QueryMemory.Request(text="lamp", robot=name)
+    found = ask(robot, robot.client, signed(robot, "/query_memory", request, Role.VIEWER), 5.0)
+    assert len(found.records) == 2 and "left out" not in found.note
+    forged = robot.ask(text="lamp", robot=name, proof="viewer 1.0 0 0")
+    assert len(forged.records) == 1 and "left out" in forged.note
+    known = robot.by_skill("what is the code of the lamp?")
+    assert any("1234" in source for source in known.sources), "a skill of the robot proves it"
 
 
 def test_what_a_robot_sees_hears_and_does_is_answered_with_its_sources(nodes: Processes, robot: Robot, tmp_path: Path) -> None:

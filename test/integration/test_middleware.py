@@ -1,10 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What config/fastdds.xml asks of the middleware is what the nodes get."""
+"""What config/fastdds.xml asks of the middleware is what the nodes get; a middleware that hangs keeps nobody waiting."""
 
 from __future__ import annotations
 
+import ctypes
 import os
 import signal
+import subprocess
+import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -43,3 +47,57 @@ def test_another_file_of_profiles_is_left_as_it_is(monkeypatch: pytest.MonkeyPat
     monkeypatch.delenv(middleware.PROFILES)
     middleware.prefer_profiles()
     assert os.environ[middleware.PROFILES] == str(ROOT / "config" / "fastdds.xml")
+
+
+def test_a_command_ends_although_the_middleware_hangs_while_it_releases_its_endpoints() -> None:
+    """It hangs in C and holds the interpreter, as a deadlocked Fast DDS may."""
+    program = (
+        "import ctypes\nfrom ghostshell_ros.cli import robot_client\nfrom ghostshell_ros.runtime import node_runtime\n"
+        "node_runtime.END_S = 0.3\nnode_runtime.NodeHost.destroy = lambda _: ctypes.PyDLL(None).sleep(20)\n"
+        "with robot_client.spun(lambda: robot_client.command_node('nobody')):\n    print('said', flush=True)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, timeout=15)
+    assert (done.returncode, done.stdout) == (-signal.SIGALRM, "said\n"), done.stderr
+
+
+SEIZE, INTERRUPT, WALL = 0x4206, 0x4207, 0x40000000
+"""Of ptrace(2), which stops one thread, and of waitpid(2)."""
+
+
+@pytest.mark.faults
+@pytest.mark.parametrize("thread", ["dds.ev.", "executor"])
+def test_a_node_whose_middleware_hangs_ends_itself_with_the_stacks_of_its_threads(
+    thread: str, namespace: str, tmp_path: Path
+) -> None:
+    hangs = "True" if thread == "executor" else "False"
+    program = (
+        "import ctypes, sys, threading\nfrom ghostshell_ros import executables\n"
+        "from ghostshell_ros.runtime import node_runtime\nnode_runtime.HUNG_S = 3.0\nspin = node_runtime.NodeHost.spin\n"
+        "def spun(host):\n    print('up', flush=True)\n"
+        f"    {hangs} and host.nodes[0].steady_timer(1.5, lambda: ctypes.PyDLL(None).sleep(60))\n    spin(host)\n"
+        "node_runtime.NodeHost.spin = spun\nsys.exit(executables.run('memory'))\n"
+    )
+    command = [sys.executable, "-c", program, "--ros-args", "-r", f"__ns:={namespace}", "-p", f"data_dir:={tmp_path}"]
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as node:
+        assert node.stdout is not None and node.stderr is not None
+        assert node.stdout.readline() == "up\n"
+        began_s = time.monotonic()
+        if thread != "executor":
+            time.sleep(4.5)  # it lives on for as long as its middleware moves
+            assert node.poll() is None
+            tasks = [
+                comm.parent for comm in Path(f"/proc/{node.pid}/task").glob("*/comm") if comm.read_text().startswith(thread)
+            ]
+            (task,) = (int(task.name) for task in tasks)
+            libc = ctypes.CDLL(None, use_errno=True)
+            if libc.ptrace(SEIZE, task, None, None) != 0:
+                node.kill()
+                pytest.skip(f"ptrace: {os.strerror(ctypes.get_errno())}")
+            began_s = time.monotonic()
+            libc.ptrace(INTERRUPT, task, None, None)
+            while not os.WIFSTOPPED(os.waitpid(task, WALL)[1]):
+                pass
+            os.waitpid(task, WALL)  # until then its process is not gone
+        said = node.stderr.read()
+        assert node.wait(10.0) == 1 and "Timeout" in said and "most recent call first" in said, said
+        assert time.monotonic() - began_s < 8.0

@@ -26,6 +26,7 @@ from ghostshell.action import NavigateTo
 from nav2_msgs.action import NavigateToPose
 from std_srvs.srv import Trigger
 
+from bench.clearing import Clearing
 from ghostshell_ros.runtime.goal_client import GoalClient, GoalEnd
 from ghostshell_ros.runtime.goal_server import Goal, GoalServer
 from ghostshell_ros.runtime.node import RuntimeNode
@@ -103,7 +104,8 @@ class Robot(RuntimeNode):
         self.drivers = DriverKit(self, config)
         self.goals = GoalClient(self, NavigateTo, "navigate_to")
         self.teleop = self.create_publisher(Twist, "cmd_vel_teleop", SET_POINTS)
-        self._triggers = {n: self.create_client(Trigger, n) for n in ("halt", "clear_halt", "release_teleop")}
+        self._triggers: dict[str, Any] = {n: self.create_client(Trigger, n) for n in ("halt", "release_teleop")}
+        self._triggers["clear_halt"] = Clearing(self)
 
     def call(self, name: str) -> None:
         ask(self, self._triggers[name], Trigger.Request())

@@ -31,8 +31,7 @@ from ghostshell_ros.runtime.node import NodeStartError, RuntimeNode
 from ghostshell_ros.runtime.robot_setup import RobotSetup
 from ghostshell_ros.runtime.scene import Scene
 from ghostshell_ros.wire.images import to_message
-from ghostshell_ros.wire.observation_messages import from_message
-from ghostshell_ros.wire.observation_messages import to_message as observation_message
+from ghostshell_ros.wire.observation_messages import ObservationWriter, from_message
 from ghostshell_ros.wire.qos import IMAGES, LATCHED, OBSERVATION, SENSORS
 from ros_support import Processes, spun, wait_until
 from skill_kernel.observation.accessors import View, accessors_of
@@ -390,7 +389,7 @@ def test_the_planners_prompt_has_the_observation_while_there_is_an_observer(
     host(planner, observer)
     assert scene.observed() is None
     field = FieldValue("battery", Kind.NUMBER, 42.0, 97.0, 5.0)
-    message = observation_message(Observation(100.0, 1, 0.0, {"battery": field}))
+    message = ObservationWriter().message(Observation(100.0, 1, 0.0, {"battery": field}))
 
     def heard() -> dict[str, Any] | None:
         observer.call_soon(told.publish, message)
@@ -415,7 +414,7 @@ def test_an_observation_comes_back_equal_from_the_wire() -> None:
         "last_heard": FieldValue("last_heard", Kind.TEXT, None, -math.inf, None, "nobody speaks"),
     }
     sent = Observation(100.0, 7, 1234.5, fields)
-    back = from_message(observation_message(sent), 100.0)
+    back = from_message(ObservationWriter().message(sent), 100.0)
     assert back == sent
-    assert from_message(observation_message(sent), 300.0, ros_now_s=1235.0).stamp == pytest.approx(299.5)
-    assert from_message(observation_message(sent), 300.0, ros_now_s=1000.0).stamp == 300.0
+    assert from_message(ObservationWriter().message(sent), 300.0, ros_now_s=1235.0).stamp == pytest.approx(299.5)
+    assert from_message(ObservationWriter().message(sent), 300.0, ros_now_s=1000.0).stamp == 300.0

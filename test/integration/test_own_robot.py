@@ -16,6 +16,7 @@ from sensor_msgs.msg import JointState
 from std_msgs.msg import Bool, String
 from std_srvs.srv import Trigger
 
+from bench.clearing import Clearing
 from ghostshell_ros import launcher
 from ghostshell_ros.cli.main import app
 from ghostshell_ros.runtime.node import RuntimeNode
@@ -61,7 +62,7 @@ class Watcher(RuntimeNode):
         self.instruction = self.create_publisher(String, "instruction", INSTRUCTION)
         self.wish = self.create_publisher(JointState, "joint_command_in", SET_POINTS)
         self.halt = self.create_client(Trigger, "halt")
-        self.clear_halt = self.create_client(Trigger, "clear_halt")
+        self.clear_halt = Clearing(self)
 
     def _on_joints(self, message: JointState) -> None:
         self.joints = dict(zip(message.name, message.position, strict=True))

@@ -183,7 +183,7 @@ def clear_and_nod(watch: Observer) -> None:
     wait_until(lambda: watch.halted and watch.kernel.halted, 3.0, "the gate and the kernel are halted")
     refused = watch.task("nod").result(5.0)
     assert (refused.error_code, refused.status) == (TaskCode.ROBOT_HALTED, ProcessState.FAILED)
-    assert "clear_halt" in refused.error_msg
+    assert "ghostshell clear" in refused.error_msg
     since = len(watch.events)
     watch.say("nod")
     notice = watch.wait_event(NoticeKind.MESSAGE, since=since, error_code=int(TaskCode.ROBOT_HALTED))

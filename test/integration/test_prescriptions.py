@@ -23,7 +23,8 @@ from std_msgs.msg import String
 from bench.reading import layer_of, read_blocks
 from bench.simulated_model.model_server import ModelServer, RecordedRequest
 from ghostshell_ros.runtime.node_runtime import NodeHost
-from ghostshell_ros.wire.observation_messages import to_message
+from ghostshell_ros.runtime.signing import signed
+from ghostshell_ros.wire.observation_messages import ObservationWriter
 from ghostshell_ros.wire.qos import INSTRUCTION, LATCHED, OBSERVATION
 from pipeline_support import Observer
 from planners.prompts.blocks import Layer
@@ -31,6 +32,7 @@ from ros_support import ROOT, Processes, wait_until
 from skill_kernel.codes import TaskCode
 from skill_kernel.events import CallKind, EventKind, ModelKind, NoticeKind, ProcessKind, RunEvent
 from skill_kernel.observation.model import FieldValue, Kind, Observation, SeenObject
+from skill_kernel.roles import ACT_OF, key_role
 
 ASK = Prescribe.Request
 OBSERVED = """
@@ -76,7 +78,7 @@ class Watcher(Observer):
         seen = tuple(SeenObject(i, "person", 0.9, 0.0, 1.5) for i in range(self.people))
         field = FieldValue("object_detections", Kind.OBJECTS, seen, now, 1.0)
         ros_s = self.get_clock().now().nanoseconds * 1e-9
-        self._seen.publish(to_message(Observation(now, time_s=ros_s, fields={field.name: field})))
+        self._seen.publish(ObservationWriter().message(Observation(now, time_s=ros_s, fields={field.name: field})))
 
     def kept(self, name: str) -> Any:
         return next((p for p in self.prescriptions if p.name == name), None)
@@ -141,6 +143,15 @@ class Robot:
 
     def prescribe(self, command: int, **fields: Any) -> Any:
         return self.watch.ask(self.watch.prescribe, Prescribe.Request(command=command, **fields))
+
+    def reflex(self, command: str, name: str) -> Any:
+        """Ask the node reflexes in the role that the command takes."""
+        listed = self.watch.ask(
+            self.watch.reflexes, CompileReflex.Request(command=CompileReflex.Request.LIST, name=name), 15.0, again_s=2.0
+        )
+        request = CompileReflex.Request(command=getattr(CompileReflex.Request, command), name=name, person="Ada")
+        request.sentence, request.source = listed.reflexes[0].sentence, listed.reflexes[0].source
+        return self.watch.ask(self.watch.reflexes, signed(self.watch, "compile_reflex", request, key_role(ACT_OF[command])))
 
     def since(self) -> int:
         return len(self.watch.events)
@@ -264,7 +275,12 @@ def test_a_task_is_kept_and_run_by_its_name(offline: Robot) -> None:
     begun = offline.prescribe(ASK.RUN, name="hello", author="Ada")
     assert begun.success
     state = offline.watch.wait_status(begun.process_id, ProcessState.SUCCESS, 8.0)
-    assert (state.instruction, state.door, state.sender, state.source) == ("wave", "prescribe", "Ada", ProcessState.USER)
+    assert (state.instruction, state.door, state.sender, state.source) == (
+        "wave",
+        "prescribe",
+        "Ada (unverified)",
+        ProcessState.USER,
+    )
 
 
 def test_what_cannot_be_done_is_refused_with_its_code(offline: Robot) -> None:
@@ -361,8 +377,7 @@ def test_a_reflex_is_proposed_to_the_reflexes_and_weighed_with_the_guidelines(of
     assert (kept.kind, kept.layer, kept.enabled) == (ASK.REFLEX, "S0", False) and "approval" in kept.reason
     taken = offline.prescribe(ASK.ADD, kind=ASK.GUIDELINE, name="wave_at", sentence="never run")
     assert taken.error_code == ASK.BAD_PRESCRIPTION and "'wave_at' already" in taken.error_msg
-    approve = CompileReflex.Request(command=CompileReflex.Request.APPROVE, name="wave_at", person="Ada")
-    assert offline.watch.ask(offline.watch.reflexes, approve, 15.0, again_s=2.0).success
+    assert offline.reflex("APPROVE", "wave_at").success
     wait_until(lambda: offline.watch.kept("wave_at").enabled, 5.0, "it fires from now on")
     offline.prescribe(ASK.ADD, kind=ASK.GUIDELINE, name="still", sentence="never wave at people")
     wait_until(lambda: offline.watch.kept("wave_at").conflicts, 5.0, "the reflex is flagged")
@@ -371,7 +386,9 @@ def test_a_reflex_is_proposed_to_the_reflexes_and_weighed_with_the_guidelines(of
     assert "reflex approve" in offline.wait_notice("proposed as a reflex", since)
     taken = offline.prescribe(ASK.ADD, kind=ASK.REFLEX, name="wave_at", sentence=sentence)
     assert taken.error_code == ASK.PRESCRIPTION_REFUSED and "already" in taken.error_msg
-    assert offline.prescribe(ASK.DISABLE, name="wave_at").success
+    refused = offline.prescribe(ASK.DISABLE, name="wave_at")
+    assert refused.error_code == ASK.PRESCRIPTION_REFUSED and "ghostshell reflex disable wave_at" in refused.error_msg
+    assert offline.reflex("DISABLE", "wave_at").success
     wait_until(lambda: not offline.watch.kept("still").conflicts, 5.0, "what does not fire contradicts nobody")
 
 

@@ -32,6 +32,7 @@ from pipeline_support import Observer
 from ros_support import ROOT, Processes, wait_until
 from skill_kernel.codes import CallCode, Outcome, TaskCode
 from skill_kernel.events import CallEvent, CallKind, NoticeKind, ProcessKind, RunEvent, StreamEvent, StreamKind
+from skill_kernel.roles import Role
 
 NEVER_S = 3600.0
 STOP, PAUSE, RESUME = ControlProcess.Request.STOP, ControlProcess.Request.PAUSE, ControlProcess.Request.RESUME
@@ -222,6 +223,15 @@ def test_a_reactive_task_pauses_the_users_and_gives_back(robot: Several) -> None
     robot.state(second, ProcessState.SUCCESS)
     robot.state(patrol, ProcessState.IN_PROGRESS)
     assert not robot.calls(patrol)
+
+
+def test_a_door_and_a_sender_that_nothing_proves_are_not_believed(robot: Several) -> None:
+    forged = robot.watch.task("walk", door="reactive", sender="Ada", role=Role.ANONYMOUS).process_id
+    state = robot.state(forged, ProcessState.SUCCESS)
+    assert (state.door, state.sender, state.source) == ("action", "Ada (unverified)", ProcessState.USER)
+    seen = robot.watch.task("walk", role=Role.VIEWER)
+    wait_until(lambda: seen.ends, 5.0, "a viewer's task ends")
+    assert seen.ends[0][1].error_code == TaskCode.NOT_PERMITTED and "operator may" in seen.ends[0][1].error_msg
 
 
 def test_the_user_pauses_resumes_and_stops(robot: Several) -> None:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import subprocess
 import sys
@@ -12,16 +13,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import typer
 import yaml
 from ghostshell.msg import ReflexState as State
 from ghostshell.srv import CompileReflex
 
 from bench.simulated_model.model_server import ModelServer
-from ghostshell_ros.nodes.reflexes.node import recorded
+from ghostshell_ros.cli.prescriptions import observations_in
+from ghostshell_ros.runtime.signing import signed
 from reflex_support import BACK, NEAR, Setting, StandIn, ended, reflex, started
-from reflexes.rule import ReflexError
-from ros_support import ROOT, Processes, wait_until
+from ros_support import ROOT, Processes, ask, wait_until
 from skill_kernel.codes import ReflexCode
+from skill_kernel.observation.records import recorded
+from skill_kernel.roles import Role
 
 
 @pytest.fixture(scope="module")
@@ -63,6 +67,36 @@ def test_a_sentence_becomes_a_reflex_that_fires_only_once_it_is_approved(node: S
     assert (refused.success, refused.error_code) == (False, ReflexCode.REFLEX_REFUSED)
 
 
+def test_only_the_approvers_key_approves_and_only_what_was_shown(node: StandIn) -> None:
+    node.ask("ADD", sentence="stand back", source=BACK, person="Ada", name="back")
+    seen = {"sentence": "stand back", "source": node.listed()[0].source}
+    request = CompileReflex.Request(command=CompileReflex.Request.APPROVE, name="back", person="Ada", **seen)
+
+    def sent(proof: str) -> Any:
+        request.proof = proof
+        return ask(node, node.service, request, again_s=math.inf)
+
+    def proof(role: Role, name: str = "compile_reflex") -> str:
+        return str(signed(node, name, request, role).proof)
+
+    forged = ("", f"approver {time.time():.3f} {'0' * 32} {'0' * 64}", proof(Role.APPROVER, "prescribe"), "approver")
+    for refused in [sent(one) for one in forged] + [sent(proof(role)) for role in (Role.VIEWER, Role.OPERATOR, Role.SAFETY)]:
+        assert refused.error_code == ReflexCode.NOT_PERMITTED and "approver may" in refused.error_msg
+    used = proof(Role.APPROVER)
+    assert sent(used).success
+    assert node.ask("REMOVE", name="back").success
+    node.ask("ADD", sentence="stand back", source=BACK, person="Ada", name="back")
+    replayed = sent(used)
+    assert replayed.error_code == ReflexCode.NOT_PERMITTED and "used before" in replayed.error_msg
+    assert node.ask("REMOVE", name="back").success
+    node.ask("ADD", sentence="stand back", source=BACK.replace("0.5", "0.9"), person="Eve", name="back")
+    exchanged = sent(proof(Role.APPROVER))
+    assert exchanged.error_code == ReflexCode.REFLEX_REFUSED and "look at it again" in exchanged.error_msg
+    for command in ("DISABLE", "REMOVE", "ENABLE"):
+        assert node.ask(command, name="back", role=Role.ANONYMOUS).error_code == ReflexCode.NOT_PERMITTED
+    assert node.listed()[0].state == State.PROPOSED
+
+
 def test_what_cannot_be_compiled_is_answered_with_the_reason(node: StandIn) -> None:
     bad = node.ask("ADD", sentence="x", source=BACK.replace("near_m", "nearm"), person="Ada")
     assert bad.error_code == ReflexCode.NOT_COMPILED and "did you mean 'near_m'" in bad.error_msg
@@ -72,7 +106,9 @@ def test_what_cannot_be_compiled_is_answered_with_the_reason(node: StandIn) -> N
     assert node.ask("APPROVE").error_code == ReflexCode.INVALID_COMMAND
     missing = node.ask("ADD", sentence="x", source=BACK, person="Ada", name="back")
     assert missing.success
-    assert node.ask("TEST", name="back", observations_file="/no/such/file").error_code == ReflexCode.REFLEX_REFUSED
+    unread = node.ask("TEST", name="back", observations="/etc/passwd")
+    assert unread.error_code == ReflexCode.REFLEX_REFUSED and "line 1 is no recorded observation" in unread.error_msg
+    assert "passwd" not in unread.error_msg and "root" not in unread.error_msg
 
 
 def test_a_slow_model_holds_no_reflex_up(setting: Setting, tmp_path: Path) -> None:
@@ -112,18 +148,27 @@ def test_the_command_line_adds_lists_tests_approves_and_removes(node: StandIn, t
         return done.stdout
 
     assert "Approve it with" in cli("add", "stand back", "--code", str(code), "--name", "back", "--by", "Ada")
-    assert "would have fired" in cli("test", "back")
+    seen = tmp_path / "seen.jsonl"
+    seen.write_text("".join(f'{{"time_s": {n}, "seq": {n}, "fields": []}}\n' for n in (1, 2, 3)))
+    assert "In 3 observations of 2 s it would have fired never" in cli("test", "back", "--file", str(seen))
     assert "approved by Ada" in cli("approve", "back", "--by", "Ada", "--yes")
     assert "def condition():" in cli("show", "back") and "back" in cli("list")
     assert "removed" in cli("remove", "back")
 
 
-def test_a_file_that_holds_no_observations_is_refused_and_not_waited_for(tmp_path: Path) -> None:
+def test_a_file_that_holds_no_observations_is_refused_and_not_waited_for(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     pipe, file = tmp_path / "pipe", tmp_path / "file"
     os.mkfifo(pipe)
+
+    def refused(path: Path) -> None:
+        with pytest.raises(typer.Exit):
+            observations_in(path)
+        assert f"observations in {path} cannot be used: " in capsys.readouterr().err
+
     for path in (pipe, "/dev/zero", tmp_path, "~nosuchuser/x", "a\0b"):
-        with pytest.raises(ReflexError, match="cannot be used"):
-            recorded(str(path))
+        refused(Path(path))
     line = '{"time_s": %s, "seq": %s, "fields": [%s]}\n'
     table = '{"name": "a", "kind": "table", "age_s": 0, "max_age_s": 1, "missing": "", "value": [1]}'
     for text in (
@@ -136,7 +181,6 @@ def test_a_file_that_holds_no_observations_is_refused_and_not_waited_for(tmp_pat
         "\xff",
     ):
         file.write_text(text)
-        with pytest.raises(ReflexError, match="cannot be used"):
-            recorded(str(file))
+        refused(file)
     file.write_text(line % (1, 1, "") + line % (2, 2, ""))
-    assert [observation.seq for observation in recorded(str(file))] == [1, 2]
+    assert [observation.seq for observation in recorded(observations_in(file))] == [1, 2]

@@ -11,18 +11,25 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
+from ghostshell.srv import ControlHalt
 from sensor_msgs.msg import JointState
 from std_srvs.srv import Trigger
 
+from bench.clearing import Clearing
 from ghostshell_ros.runtime.node import RuntimeNode
 from ghostshell_ros.runtime.node_runtime import NodeHost
+from ghostshell_ros.runtime.signing import signed
 from ghostshell_ros.wire.qos import SET_POINTS
-from ros_support import JOINTS, ROBOT, Plant, Processes, wait_until
+from ros_support import JOINTS, ROBOT, Plant, Processes, ask, wait_until
+from skill_kernel.roles import Role
 
 SPEED = 2.0
 PERIOD_S = 0.02
 OLD_S = 8.5
 """A gate older than this is the first of two."""
+
+
+LOOK, HALT, CLEAR = ControlHalt.Request.LOOK, ControlHalt.Request.HALT, ControlHalt.Request.CLEAR
 
 
 class Commander(RuntimeNode):
@@ -33,7 +40,9 @@ class Commander(RuntimeNode):
         self.wish: dict[str, float] = {}
         self._publisher = self.create_publisher(JointState, "joint_command_in", SET_POINTS)
         self._halt = self.create_client(Trigger, "halt")
-        self._clear = self.create_client(Trigger, "clear_halt")
+        self._clear = Clearing(self)
+        self.anonymous_clear = self.create_client(Trigger, "clear_halt")
+        self._control = self.create_client(ControlHalt, "control_halt")
         self.steady_timer(PERIOD_S, self._send)
 
     def _send(self) -> None:
@@ -44,6 +53,12 @@ class Commander(RuntimeNode):
         return bool(
             self._publisher.get_subscription_count() and self._halt.service_is_ready() and self._clear.service_is_ready()
         )
+
+    def control(self, command: int, role: Role = Role.ANONYMOUS, *, proof: str = "", number: int = 0) -> Any:
+        """Ask as a role; with `proof`, bear that one instead."""
+        request = signed(self, "control_halt", ControlHalt.Request(command=command, number=number), role)
+        request.proof = proof or request.proof
+        return ask(self, self._control, request, again_s=math.inf)
 
     def call(self, name: str) -> Any:
         client = {"halt": self._halt, "clear_halt": self._clear}[name]
@@ -203,3 +218,44 @@ def test_a_killed_gate_leaves_the_robot_where_it_is(plant: Plant, commander: Com
     held = plant.positions["knee"]
     time.sleep(0.2)
     assert plant.positions["knee"] == held < 1.0
+
+
+def test_who_proves_no_role_halts_but_clears_nothing(plant: Plant, commander: Commander) -> None:
+    assert ask(commander, commander.anonymous_clear, Trigger.Request()).message == "was not halted"
+    assert commander.control(HALT).success
+    wait_until(lambda: plant.halted, 1.0, "it is halted")
+    refused = ask(commander, commander.anonymous_clear, Trigger.Request())
+    assert not refused.success and "anonymous may not clear a halt" in refused.message and "operator" in refused.message
+    for role in (Role.ANONYMOUS, Role.VIEWER, Role.APPROVER):
+        answer = commander.control(CLEAR, role)
+        assert (answer.success, answer.error_code, answer.halted) == (False, ControlHalt.Request.NOT_PERMITTED, True)
+    forged = commander.control(CLEAR, proof=f"operator {time.time():.3f} {'0' * 32} {'0' * 64}")
+    assert not forged.success and "fits neither" in forged.message
+    assert commander.control(CLEAR, Role.OPERATOR).success
+    wait_until(lambda: plant.halted is False, 1.0, "cleared")
+
+
+def test_a_halt_by_safety_is_cleared_by_safety_alone(plant: Plant, commander: Commander) -> None:
+    commander.control(HALT, Role.SAFETY)
+    commander.call("halt")
+    looked = commander.control(LOOK)
+    assert (looked.halted, looked.holder) == (True, "safety") and "by safety" in looked.message
+    assert not commander.control(CLEAR, Role.OPERATOR).success and plant.halted
+    assert commander.control(CLEAR, Role.SAFETY).success
+    wait_until(lambda: plant.halted is False, 1.0, "cleared by any client of the role")
+
+
+def test_neither_a_repeated_nor_a_replayed_clear_clears_a_newer_halt(plant: Plant, commander: Commander) -> None:
+    commander.call("halt")
+    seen = commander.control(LOOK).number
+    clear = ControlHalt.Request(command=CLEAR, number=seen)
+    proof = signed(commander, "control_halt", clear, Role.OPERATOR).proof
+    assert commander.control(CLEAR, proof=proof, number=seen).success
+    commander.call("halt")
+    replayed = commander.control(CLEAR, proof=proof, number=seen)
+    assert not replayed.success and plant.halted
+    repeated = commander.control(CLEAR, Role.OPERATOR, number=seen)
+    assert not repeated.success and "newer halt" in repeated.message and plant.halted
+    moved = commander.control(CLEAR, proof=signed(commander, "halt", clear, Role.OPERATOR).proof, number=repeated.number)
+    assert not moved.success, "a proof for another service"
+    assert commander.control(CLEAR, Role.OPERATOR, number=repeated.number).success

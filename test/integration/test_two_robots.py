@@ -13,8 +13,9 @@ from ghostshell.action import RunTask
 from nav_msgs.msg import Odometry
 from std_srvs.srv import Trigger
 
+from bench.clearing import Clearing
 from ghostshell_ros import launcher
-from ghostshell_ros.cli.follow import RobotClient
+from ghostshell_ros.cli.follow import NODES, RobotClient
 from ghostshell_ros.wire.qos import SENSORS
 from ros_support import ROOT, wait_until
 from skill_kernel.processes.process import ProcessStatus
@@ -32,13 +33,14 @@ class Robot(RobotClient):
         self.x = 0.0
         self.create_subscription(Odometry, "odom", self._on_odometry, SENSORS)
         self.halting = self.create_client(Trigger, "halt")
-        self.clearing = self.create_client(Trigger, "clear_halt")
+        self.clearing = Clearing(self)
         self.answers = self.up = False
         self.steady_timer(0.1, self._look)
 
     def _look(self) -> None:
-        self.answers = not self.silent()
-        self.up = not self.lacking() and not self._halted
+        lacking = self.lacking()
+        self.answers = not set(lacking) & set(NODES)
+        self.up = not lacking and not self._halted
 
     def _on_odometry(self, message: Odometry) -> None:
         self.x = message.pose.pose.position.x

@@ -68,7 +68,7 @@ class TestKalos(unittest.TestCase):
         self.halted: bool | None = None
         latched = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
         self.node.create_subscription(Odometry, "odom", self.odometry.append, qos_profile_sensor_data)
-        self.node.create_subscription(Twist, "cmd_vel", lambda m: self.commands.append((time.monotonic(), m)), 20)
+        self.node.create_subscription(Twist, "cmd_vel_gated", lambda m: self.commands.append((time.monotonic(), m)), 20)
         self.node.create_subscription(DiagnosticArray, "driver_states", self._on_drivers, latched)
         self.node.create_subscription(Bool, "halted", lambda m: setattr(self, "halted", m.data), latched)
         self.instruction = self.node.create_publisher(String, "instruction", 10)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A base in a flat world as a ROS node: follows `cmd_vel`, publishes odometry, scan and posture; it remembers commands."""
+"""A base in a flat world as a ROS node: follows `cmd_vel_gated`, publishes odometry, scan, posture; it remembers commands."""
 
 from __future__ import annotations
 
@@ -47,12 +47,17 @@ waypoints:
 
 
 class BasePlant(RuntimeNode):
-    """Set `silent_scan` or `silent_odometry` to silence a sensor, `stuck` to let it ignore commands."""
+    """Set `silent_scan` or `silent_odometry` to silence a sensor, `stuck` to let it ignore commands.
+
+    It obeys nobody while the gate has halted it. Its clock is `ahead_s`; `carried` is a speed that is not its own.
+    """
 
     def __init__(self, namespace: str, world: FlatWorld) -> None:
         super().__init__("base_plant", namespace=namespace)
         self.world = world
         self.silent_scan, self.silent_odometry, self.stuck = threading.Event(), threading.Event(), threading.Event()
+        self.ahead_s = 0
+        self.carried = 0.0
         self.commands: list[tuple[float, Any]] = []
         self.attitudes: list[Any] = []
         self.postures: list[str] = []
@@ -66,7 +71,7 @@ class BasePlant(RuntimeNode):
         self._scan = self.create_publisher(LaserScan, "scan", SENSORS)
         self._state = self.create_publisher(String, "posture_state", LATCHED)
         self._state.publish(String(data=self.posture))
-        self.create_subscription(Twist, "cmd_vel", self._on_command, SET_POINTS)
+        self.create_subscription(Twist, "cmd_vel_gated", self._on_command, SET_POINTS)
         self.create_subscription(String, "posture", self._on_posture, SET_POINTS)
         self.create_subscription(Vector3, "attitude", self.attitudes.append, SET_POINTS)
         self.create_subscription(Bool, "halted", lambda message: setattr(self, "halted", message.data), LATCHED)
@@ -112,10 +117,12 @@ class BasePlant(RuntimeNode):
 
     def _tick(self) -> None:
         self._go_to_posture()
-        if self.speed and not self.stuck.is_set():
+        self.world.x += self.carried * PERIOD_S
+        if self.speed and not self.stuck.is_set() and not self.halted:
             last = self.commands[-1][1]
             self.world.step(last.linear.x, last.linear.y, last.angular.z, PERIOD_S)
         stamp = self.get_clock().now().to_msg()
+        stamp.sec += self.ahead_s
         if not self.silent_odometry.is_set():
             odometry = Odometry(child_frame_id="base_link")
             odometry.header.stamp, odometry.header.frame_id = stamp, "odom"

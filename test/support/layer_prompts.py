@@ -10,6 +10,8 @@ from typing import Any
 
 from kalos_fake import config, registry
 
+from bench.baselines import PlanAndExecutePlanner, ReactPlanner
+from bench.performing import SETTINGS
 from bench.simulated_model.layers import answer
 from bench.simulated_model.prompt import Question
 from planners.judging import judge_message, judge_system
@@ -18,7 +20,6 @@ from planners.plan import GlobalEvent, Plan, Subtask, SubtaskStatus
 from planners.processes import advisor
 from planners.prompts.blocks import block
 from planners.prompts.prompt import CallReport, GrammarOptions, RobotFacts
-from planners.strategies.baselines.baselines import PlanAndExecutePlanner, ReactPlanner
 from planners.strategies.layered import prompts
 from planners.strategies.layered.prompts import first_action_message, first_action_system, step_message, step_system
 from planners.strategies.stream.stream_planner import StreamPlanner
@@ -151,9 +152,9 @@ def advised(
 
 def baseline(kind: type[ReactPlanner] | type[PlanAndExecutePlanner]) -> Any:
     """Return a baseline's planner for Kalos."""
-    return kind(ROBOT)
+    return kind(ROBOT, SETTINGS)
 
 
 def stream_planner() -> StreamPlanner:
     """Return the planner of function tokens for Kalos."""
-    return StreamPlanner(ROBOT, lambda: ())
+    return StreamPlanner(ROBOT, lambda: (), SETTINGS)

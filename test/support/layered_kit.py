@@ -13,8 +13,7 @@ from typing import Any
 
 from shell_kit import mapper
 
-from bench.assumed_conditions import AssumedConditions
-from bench.dry_run import VirtualExecutor
+from bench.dry_run import AssumedConditions, VirtualExecutor
 from bench.reading import read_blocks
 from bench.virtual_clock import VirtualClock
 from function_tokens.mapper import Refusal

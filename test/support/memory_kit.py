@@ -5,16 +5,17 @@ from __future__ import annotations
 
 import sqlite3
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from memory_model import observation
 
-from planners.memory import Kind, Memory, Provenance, Query, Record, StoreError, Tier
-from planners.memory.schema import connect
+from planners.memory import Kind, Memory, Provenance, Query, Record, Store, StoreError, Tier
+from planners.memory.schema import by_ids, connect, revoke, select
 from skill_kernel.codes import MemoryCode
 
 NOON = time.mktime((2026, 5, 4, 12, 0, 0, 0, 0, -1))
@@ -26,6 +27,24 @@ def fails(code: MemoryCode, match: str = "") -> Iterator[None]:
     with pytest.raises(StoreError, match=match or None) as caught:
         yield
     assert caught.value.code is code
+
+
+def linked(store: Store, ids: Sequence[int]) -> list[Record]:
+    """Return records by id with the ids of the records they were made of."""
+    with store.reading() as file:
+        sql = "SELECT parent FROM link WHERE child = ? ORDER BY parent"
+        return [replace(r, parents=tuple(p for (p,) in file.execute(sql, (r.id,)))) for r in by_ids(file, ids)]
+
+
+def everything(store: Store) -> list[Record]:
+    """Return all records, also the empty ones of what was forgotten."""
+    with store.reading() as file:
+        return select(file, "record")
+
+
+def forget(store: Store, ids: Sequence[int], now_s: float) -> list[int]:
+    """Forget records at this time; return what is gone."""
+    return store.do(lambda file: revoke(file, ids, now_s, "somebody", "")).result()
 
 
 def retry_soon(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -66,7 +66,7 @@ class Model:
         near = q.near is None or _within(q.near, r.spot)
         return (
             near
-            and (q.revoked or not r.revoked_s)
+            and not r.revoked_s
             and (not q.kinds or r.kind in q.kinds)
             and (not q.tiers or r.tier in q.tiers)
             and (q.since_s is None or r.time_s >= q.since_s)
@@ -133,7 +133,6 @@ def queries() -> st.SearchStrategy[Query]:
         "near": st.builds(Circle, half, half, st.sampled_from((0.4, 1.3, 2.6, 50.0))),
         "viewer": st.builds(Viewer, st.sampled_from(("", *ROBOTS)), st.sampled_from(PROCESSES)),
         "limit": st.sampled_from((1, 3)),
-        "revoked": st.just(True),
     }
     chosen = st.sets(st.sampled_from(sorted(filters)), max_size=3)
     return chosen.flatmap(lambda names: st.builds(Query, **{name: filters[name] for name in names}))

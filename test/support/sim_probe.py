@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 
+from ghostshell_ros.sim.stage import Actors
 from ghostshell_ros.sim.world import SimWorld
 
 FELL_AT_RAD = math.radians(50.0)
@@ -34,3 +35,8 @@ def face_size(world: SimWorld) -> tuple[int, int]:
     """Return width and height in px of the robot's display."""
     (texture,) = (i for i in range(world.model.ntex) if world.model.texture(i).name.endswith("_face"))
     return int(world.model.tex_width[texture]), int(world.model.tex_height[texture])
+
+
+def arrived(actors: Actors, name: str) -> bool:
+    """Return whether an actor is where it was sent."""
+    return actors._movers[name].at == actors._movers[name].goal

@@ -14,7 +14,7 @@ from planners.models.model_call import AnswerEnd
 from planners.plan import Plan
 from planners.prompts.blocks import Layer
 from planners.prompts.prompt import CallReport
-from planners.strategies.layered.task_planner import TaskPlanner, TaskSettings
+from planners.strategies.layered.task_planner import PARAMETERS, TaskPlanner
 from planners.strategy import Report, Task
 from skill_kernel.codes import ModelCode
 from skill_kernel.events import ModelEvent, ModelKind
@@ -61,7 +61,7 @@ class Bench:
 
     answers: list[str | ModelCode | None] = field(default_factory=list)
     latency_s: float = 0.5
-    settings: TaskSettings = field(default_factory=TaskSettings)
+    settings: dict[str, Any] = field(default_factory=lambda: dict(OLD))
     instruction: str = "find the ball and bark twice"
     adopted: int = 0
     done: list[CallReport] = field(default_factory=list)
@@ -160,7 +160,7 @@ PLAN = (
     '<subtask criteria="barked twice">If so, bark</subtask>'
 )
 WITH_EVENT = PLAN + "<event cond=\"visible('person')\">wave</event>"
-OLD = TaskSettings()
+OLD = {p.name: p.default for p in PARAMETERS}
 
 
 def planned(text: str = PLAN, **options: object) -> Bench:

@@ -10,11 +10,12 @@ import pytest
 
 pytest.importorskip("mujoco")
 
-from sim_probe import upright
+from sim_probe import arrived, upright
 
 from ghostshell_ros.sim.parts import Legged, Lidar
-from ghostshell_ros.sim.stage import Actors, Spot, Stage, read_arrangement
+from ghostshell_ros.sim.stage import Actors, Stage, read_arrangement
 from ghostshell_ros.sim.world import SimWorld, SimWorldError
+from skill_kernel.skills.drivers import Pose2D
 
 WORLD = SimWorld("robots/kalos/kalos.xml", world="building")
 ACTORS, LEGGED = Actors(WORLD), Legged(WORLD)
@@ -35,7 +36,7 @@ def at(name: str) -> tuple[float, float]:
 def test_the_robot_stands_where_it_is_put_and_goes_on_standing(stage: Stage) -> None:
     WORLD.advance(1.0)
     before = WORLD.time
-    stage.arrange({"robot": Spot(9.5, 2.0, 1.2)}, from_start=True)
+    stage.arrange({"robot": Pose2D(9.5, 2.0, 1.2)}, from_start=True)
     assert WORLD.time == before, "whoever hears its clock must not see it go back"
     WORLD.advance(1.0)
     base = WORLD.base()
@@ -51,20 +52,21 @@ def test_what_sat_and_was_on_its_way_stands_at_rest_after_a_reset(stage: Stage) 
     assert LEGGED.gait.state == "sit"
     stage.arrange({}, from_start=True)
     WORLD.advance(0.5)
-    assert LEGGED.gait.state == "stand" and at("person") == pytest.approx((7.9, -2.7)) and ACTORS.arrived("person")
+    assert LEGGED.gait.state == "stand" and at("person") == pytest.approx((7.9, -2.7)) and arrived(ACTORS, "person")
 
 
 def test_things_are_put_on_the_floor_and_stay_there(stage: Stage) -> None:
-    stage.arrange({"ball": Spot(8.5, 3.0), "chair_spare": Spot(4.0, 0.7, 3.1), "person": Spot(-1.0, 0.2, 1.0)}, from_start=True)
+    spots = {"ball": Pose2D(8.5, 3.0, 0.0), "chair_spare": Pose2D(4.0, 0.7, 3.1), "person": Pose2D(-1.0, 0.2, 1.0)}
+    stage.arrange(spots, from_start=True)
     WORLD.advance(1.0)
     assert at("ball") == pytest.approx((8.5, 3.0), abs=0.02)
     assert at("chair_spare") == (4.0, 0.7) and at("person") == (-1.0, 0.2)
 
 
 def test_only_what_is_named_moves_when_nothing_begins_anew(stage: Stage) -> None:
-    stage.arrange({"ball": Spot(8.5, 3.0), "robot": Spot(5.0, 0.0)}, from_start=True)
+    stage.arrange({"ball": Pose2D(8.5, 3.0, 0.0), "robot": Pose2D(5.0, 0.0, 0.0)}, from_start=True)
     WORLD.advance(0.2)
-    stage.arrange({"person": Spot(6.5, 0.0, math.pi)}, from_start=False)
+    stage.arrange({"person": Pose2D(6.5, 0.0, math.pi)}, from_start=False)
     WORLD.advance(0.2)
     assert at("person") == (6.5, 0.0) and at("ball") == pytest.approx((8.5, 3.0), abs=0.02)
     assert WORLD.base().pose.x == pytest.approx(5.0, abs=0.03)
@@ -101,10 +103,10 @@ def test_a_door_is_shut_at_once_and_opens_again_by_itself_only_when_told(stage: 
 def test_an_arrangement_that_cannot_be_is_refused_before_anything_moves(stage: Stage, text: str, says: str) -> None:
     before = at("ball")
     with pytest.raises(SimWorldError, match=says):
-        stage.arrange({"ball": Spot(8.5, 3.0), **read_arrangement(text)}, from_start=True)
+        stage.arrange({"ball": Pose2D(8.5, 3.0, 0.0), **read_arrangement(text)}, from_start=True)
     assert at("ball") == before
 
 
 def test_no_text_is_the_world_as_it_starts() -> None:
     assert read_arrangement(" ") == {}
-    assert read_arrangement('{"office_door": "shut", "ball": [1, 2]}') == {"office_door": True, "ball": Spot(1.0, 2.0)}
+    assert read_arrangement('{"office_door": "shut", "ball": [1, 2]}') == {"office_door": True, "ball": Pose2D(1.0, 2.0, 0.0)}

@@ -14,6 +14,7 @@ from skill_kernel.robot import BaseConfig
 from skill_kernel.safety.base_gate import STILL, BaseGate, Source, Velocity
 from skill_kernel.safety.joint_gate import LARGEST_STEP_S, RefusalKind
 from skill_kernel.safety.obstacles import first_obstacle, scan_points
+from skill_kernel.skills.drivers import Scan
 
 BASE = BaseConfig(
     max_forward=1.0,
@@ -153,9 +154,8 @@ def test_a_door_wider_than_the_disc_is_passed() -> None:
 
 
 def test_a_scan_becomes_points_of_the_base() -> None:
-    points = scan_points(
-        -math.pi / 2, math.pi / 2, [1.0, -math.inf, math.inf, math.nan, 0.01], range_min=0.1, laser=(0.2, 0.0, math.pi / 2)
-    )
+    scan = Scan(-math.pi / 2, math.pi / 2, [1.0, -math.inf, math.inf, math.nan, 0.01], range_min=0.1)
+    points = scan_points(scan, laser=(0.2, 0.0, math.pi / 2))
     assert points == pytest.approx(np.array([[1.2, 0.0], [0.2, 0.1], [0.3, 0.0]]))
 
 
@@ -244,7 +244,7 @@ def test_whatever_is_wished_the_disc_touches_nothing(
 
 
 def test_a_laser_that_is_touched_is_an_obstacle_at_its_nearest() -> None:
-    points = scan_points(0.0, 0.1, [0.02, 0.0, 2.0], range_min=0.05, range_max=12.0)
+    points = scan_points(Scan(0.0, 0.1, [0.02, 0.0, 2.0], range_min=0.05, range_max=12.0))
     assert points[0] == pytest.approx(np.array([0.05, 0.0])) and len(points) == 2
 
 

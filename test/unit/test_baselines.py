@@ -8,17 +8,12 @@ from typing import Any
 import pytest
 from layer_prompts import baseline, call, observed, thing
 
+from bench.baselines import FAILED_TURNS, LOST_ANSWERS, STEPS_A_TURN, PlanAndExecutePlanner, ReactPlanner
+from bench.performing import SETTINGS
 from bench.reading import layer_of, read_blocks
 from planners.models.base import ModelRequest
 from planners.prompts.blocks import Layer
-from planners.strategies.baselines.baselines import (
-    FAILED_TURNS,
-    LOST_ANSWERS,
-    STEPS_A_TURN,
-    PlanAndExecutePlanner,
-    ReactPlanner,
-)
-from planners.strategies.turns import DEFAULTS, Known, PlanEnded, TurnResult
+from planners.strategies.turns import Known, PlanEnded, TurnResult
 from skill_kernel.codes import ModelCode, ParseCode, TaskCode
 
 FAILED = call("goto_waypoint", "FAILED", "the way is blocked", waypoint="kitchen")
@@ -116,7 +111,7 @@ def test_react_ends_after_failures_in_a_row_and_after_too_many_calls() -> None:
     steps = [planner.follow(TurnResult("failure", calls=[FAILED])) for _ in range(FAILED_TURNS)]
     assert [isinstance(s, PlanEnded) for s in steps] == [False] * (FAILED_TURNS - 1) + [True]
     planner.begin("Nod for ever.")
-    turns = DEFAULTS["max_turns"] * STEPS_A_TURN
+    turns = SETTINGS["max_turns"] * STEPS_A_TURN
     steps = [planner.follow(TurnResult("end", calls=[call("nod", times=1)])) for _ in range(turns)]
     assert all(isinstance(s, ModelRequest) for s in steps[:-1])
     assert steps[-1].code == TaskCode.TURN_LIMIT

@@ -5,10 +5,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
+from ghostshell.srv import ControlHalt
 from std_srvs.srv import Trigger
 from typer.testing import CliRunner
 
@@ -16,6 +18,8 @@ from ghostshell_ros.cli import robot_client
 from ghostshell_ros.cli.main import app
 from ghostshell_ros.cli.say import _namespace
 from ghostshell_ros.runtime import service_client
+from ghostshell_ros.runtime.signing import Doorkeeper
+from skill_kernel.roles import Caller, Door, HaltLatch, Role
 
 
 @pytest.mark.parametrize("command", [["say", "nod"], ["halt"], ["clear"], ["ps"], ["pause"], ["resume", "a1"], ["stop"]])
@@ -30,18 +34,41 @@ def test_slashes_around_a_robots_name_do_not_matter() -> None:
     assert [_namespace(name) for name in ("coco", "/coco", "/coco/", "lab/coco")] == ["coco", "coco", "coco", "lab/coco"]
 
 
-class LosingService:
-    """Lose the first answers of a service that every `ask` reaches."""
+class LosingGate:
+    """Answer as the safety gate does, but lose the first answers; whatever is asked is done. `ask` is the client's."""
 
     lost = 0
+    loses_clear = False
+    halts_again = False
+    """Somebody else halts the robot after the first clearing."""
+    asked: ClassVar[list[Any]] = []
+    latch = HaltLatch()
+    halted = True
 
     def __init__(self, node: Any, service: Any, name: str) -> None:
-        self.asked = 0
+        self._door = Doorkeeper(node, name)
 
     def ask(self, request: Any, on_end: Callable[[Any], object], *, deadline_s: float, wait_s: float) -> None:
-        self.asked += 1
-        if self.asked > self.lost:
-            on_end(Trigger.Response(success=True, message=f"asked {self.asked} times"))
+        gate = type(self)
+        gate.asked.append(request)
+        role = self._door.caller(request).role if hasattr(request, "proof") else Role.ANONYMOUS
+        done, message = True, ""
+        if isinstance(request, Trigger.Request):
+            gate.latch.halt()
+            gate.halted, message = True, "halted by anybody"
+        elif request.command == ControlHalt.Request.HALT:
+            gate.latch.halt(role)
+            gate.halted, message = True, f"halted by {role.value}"
+        elif request.command == ControlHalt.Request.CLEAR and gate.halted:
+            message = gate.latch.refusal(Caller(role, "", Door.KEY), request.number)
+            done, gate.halted = not message, bool(message)
+            if done and gate.halts_again:
+                gate.latch.halt()
+                gate.halts_again, gate.halted = False, True
+        number = getattr(request, "number", 0)
+        lost, gate.loses_clear = gate.loses_clear and bool(number), gate.loses_clear and not number
+        if len(gate.asked) > gate.lost and not lost:
+            on_end(ControlHalt.Response(success=done, message=message, number=gate.latch.number))
 
 
 @contextmanager
@@ -49,18 +76,70 @@ def unspun(make: Callable[[], Any]) -> Iterator[Any]:
     yield make()
 
 
-@pytest.mark.parametrize("command", ["halt", "clear"])
-@pytest.mark.parametrize(
-    ("lost", "status", "said"),
-    [(0, 0, "coco: asked 1 times"), (2, 0, "coco: asked 3 times"), (9, 2, "no robot 'coco' answers")],
-)
-def test_halt_and_clear_ask_again_until_an_answer_arrives(
-    command: str, lost: int, status: int, said: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def gate(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> type[LosingGate]:
+    def node(robot: str) -> Any:
+        context = SimpleNamespace(get_domain_id=lambda: 0)
+        return SimpleNamespace(
+            call_soon=lambda ask: ask(), context=context, resolve_service_name=lambda name: f"/{robot}/{name}"
+        )
+
+    monkeypatch.setenv("GHOSTSHELL_KEYS", str(tmp_path))
     monkeypatch.setattr(robot_client, "AGAIN_S", 0.02)
     monkeypatch.setattr(robot_client, "spun", unspun)
-    monkeypatch.setattr(robot_client, "command_node", lambda robot: SimpleNamespace(call_soon=lambda ask: ask()))
-    monkeypatch.setattr(service_client, "ServiceClient", LosingService)
-    monkeypatch.setattr(LosingService, "lost", lost)
-    result = CliRunner().invoke(app, [command, "--wait", "0.15"])
-    assert (result.exit_code, said in result.output) == (status, True), result.output
+    monkeypatch.setattr(robot_client, "command_node", node)
+    monkeypatch.setattr(service_client, "ServiceClient", LosingGate)
+    for name, value in {
+        "lost": 0,
+        "loses_clear": False,
+        "halts_again": False,
+        "asked": [],
+        "latch": HaltLatch(),
+        "halted": True,
+    }.items():
+        monkeypatch.setattr(LosingGate, name, value)
+    return LosingGate
+
+
+def run(*words: str) -> tuple[int, str]:
+    result = CliRunner().invoke(app, [*words, "--wait", "0.15"])
+    return result.exit_code, result.output
+
+
+@pytest.mark.parametrize(
+    ("lost", "status", "said"), [(0, 0, "halted by anybody"), (2, 0, "halted by"), (9, 2, "no robot 'coco' answers")]
+)
+def test_halt_asks_again_until_an_answer_arrives(lost: int, status: int, said: str, gate: type[LosingGate]) -> None:
+    gate.lost = lost
+    exit_code, output = run("halt")
+    assert (exit_code, said in output) == (status, True), output
+    assert gate.halted
+
+
+def test_each_request_again_has_a_proof_of_its_own(gate: type[LosingGate]) -> None:
+    gate.lost = 2
+    assert run("halt", "--as", "safety") == (0, "coco: halted by safety\n")
+    assert len({request.proof for request in gate.asked}) == 3
+
+
+@pytest.mark.parametrize(("lost", "status"), [(0, 0), (2, 0), (9, 2)])
+def test_clear_asks_again_until_an_answer_arrives(lost: int, status: int, gate: type[LosingGate]) -> None:
+    gate.lost = lost
+    assert run("clear")[0] == status
+    assert gate.halted is bool(status)
+
+
+def test_a_clear_whose_answer_is_lost_leaves_a_halt_that_comes_meanwhile(gate: type[LosingGate]) -> None:
+    gate.latch.halt()
+    gate.loses_clear = gate.halts_again = True
+    exit_code, output = run("clear")
+    cleared = [request.number for request in gate.asked if request.command == ControlHalt.Request.CLEAR]
+    assert cleared == [1, 1], "it was asked again, for the same halt"
+    assert exit_code == 1 and gate.halted and "newer halt" in output
+
+
+def test_what_safety_halted_an_operator_does_not_clear(gate: type[LosingGate]) -> None:
+    assert run("halt", "--as", "safety") == (0, "coco: halted by safety\n")
+    exit_code, output = run("clear")
+    assert exit_code == 1 and gate.halted and "safety may" in output
+    assert run("clear", "--as", "safety")[0] == 0 and not gate.halted

@@ -83,9 +83,9 @@ def test_a_walk_lifts_only_one_diagonal_pair_at_a_time() -> None:
 
 def test_times_foretold_are_those_of_the_trajectories() -> None:
     for distance in (0.03, 0.2, -0.35):
-        assert motions.walk_time_s(distance, 60, 60) == pytest.approx(motions.walk({}, distance, 60, 60).duration_s)
+        assert motions.walk_stride(60, 60).time_s(distance) == pytest.approx(motions.walk({}, distance, 60, 60).duration_s)
     for angle in (0.1, 1.57, -3.1):
-        assert motions.turn_time_s(angle) == pytest.approx(motions.turn({}, angle).duration_s)
+        assert motions.TURN.time_s(angle) == pytest.approx(motions.turn({}, angle).duration_s)
 
 
 def test_trajectories_of_different_joints_are_not_joined() -> None:

@@ -3,11 +3,15 @@
 
 from __future__ import annotations
 
+import contextlib
+import warnings
+
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
-from skill_kernel.guard import GuardError
+from planners.prescriptions.contradictions import may_meet
+from skill_kernel.guard import GuardError, RuleFault
 from skill_kernel.guard.condition_text import MAX_SENTENCE, holds, read_condition
 from skill_kernel.observation.accessors import accessors_of
 from skill_kernel.observation.model import StaleFieldError
@@ -100,3 +104,53 @@ def test_any_text_is_a_condition_or_refused(text: str) -> None:
         read_condition(text, ACCESSORS)
     except GuardError as error:
         assert str(error)
+
+
+ODD = st.lists(
+    st.sampled_from(["1or 2", "0x1for", "1 is 1", "'a'()", "()[0,]", "moving()", "1if 2else 3", "and", "(", ")", "<", " "])
+)
+
+
+@example(["1or 2"])
+@example(["moving()", "and", "1 is 1"])
+@given(ODD)
+def test_no_condition_makes_python_warn_on_standard_error(pieces: list[str]) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        try:
+            read_condition(" ".join(pieces), ACCESSORS)
+        except GuardError:
+            pass
+        may_meet(" ".join(pieces), "moving()")
+
+
+ERRORS = st.sampled_from([ZeroDivisionError, ValueError, TypeError, KeyError, AssertionError, RecursionError, MemoryError])
+VALUES = st.none() | st.integers() | st.floats() | st.text(max_size=3) | st.just(10**400) | st.lists(st.integers(), max_size=2)
+CONDITIONS = [
+    "7 % people_visible() > 0",
+    "1 / (x_m() - x_m()) > 2",
+    "min([v for v in [1.0] if moving()]) > 0",
+    "round(x_m() * 1e9) // people_visible() == 0",
+    "lower(room()) == 'a' and max(y_m(), 1 / x_m()) < 1",
+    "not visible('apple') or sum([people_visible(), 1]) % people_visible() == 0",
+]
+
+
+@given(
+    st.sampled_from(CONDITIONS),
+    st.dictionaries(st.sampled_from("people_visible moving x_m y_m room visible".split()), VALUES | ERRORS),
+)
+def test_whatever_python_raises_in_a_condition_it_is_unknown_and_says_why(text: str, known: dict[str, object]) -> None:
+    condition = read_condition(text, ACCESSORS)
+    assert condition.expression is not None
+
+    def call(name: str, *arguments: object) -> object:
+        value = known.get(name, 0)
+        if isinstance(value, type):
+            raise value("raised")
+        return value
+
+    held, why = holds(condition.expression, call)
+    assert held in (True, False) or why
+    with contextlib.suppress(RuleFault):
+        condition.expression.evaluate(call)

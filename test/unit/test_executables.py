@@ -6,8 +6,10 @@ from __future__ import annotations
 import configparser
 import importlib.util
 import os
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -55,3 +57,58 @@ def test_a_signal_while_it_is_imported_ends_it_without_a_word(name: str, number:
         [sys.executable, "-c", program], env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True, timeout=20
     )
     assert (done.returncode, done.stdout, done.stderr) == (status, "", "")
+
+
+NODE = """
+import os, signal, threading, time
+from ghostshell_ros import executables
+
+def come_up(_):
+    if os.environ["DEAF"]:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    print(os.getpid(), len(threading.enumerate()), flush=True)
+    time.sleep(30)
+
+executables.GONE_S = 0.1
+executables.import_module = come_up
+executables.run("sim")
+"""
+LAUNCHER = """
+import subprocess, sys, threading, time
+starter = threading.Thread(target=subprocess.Popen, args=([sys.executable, "-c", sys.argv[1]],))
+starter.start()
+starter.join()
+print("0 0", flush=True)
+time.sleep(30)
+"""
+
+
+@pytest.mark.parametrize("deaf", ["", "deaf"])
+def test_a_node_ends_with_its_launcher_and_not_with_the_thread_that_started_it(deaf: str) -> None:
+    path = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
+    launcher = subprocess.Popen(
+        [sys.executable, "-c", LAUNCHER, NODE],
+        env={**os.environ, "PYTHONPATH": path, "DEAF": deaf},
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    with launcher:
+        assert launcher.stdout is not None
+        _, (node, _) = sorted(tuple(map(int, launcher.stdout.readline().split())) for _ in range(2))
+        os.kill(node, 0)
+        began = time.monotonic()
+        launcher.kill()
+        assert launcher.stdout.read() == ""  # the node held the other end
+        assert time.monotonic() - began < 2.0
+
+
+def test_a_node_whose_launcher_ended_before_it_could_be_watched_ends_and_one_that_may_outlive_it_watches_nobody() -> None:
+    path = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
+    environment = {**os.environ, "PYTHONPATH": path, "DEAF": ""}
+    late = [sys.executable, "-c", "from ghostshell_ros import executables; executables._end_with(1)"]
+    assert subprocess.run(late, env=environment, timeout=20).returncode == -signal.SIGTERM
+    outliving = {**environment, "GHOSTSHELL_OUTLIVE": "true"}
+    with subprocess.Popen([sys.executable, "-c", NODE], env=outliving, stdout=subprocess.PIPE, text=True) as node:
+        assert node.stdout is not None
+        assert node.stdout.readline().split() == [str(node.pid), "1"]
+        node.kill()

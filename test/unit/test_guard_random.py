@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from reflex_kit import Answers, perform, same, vocabulary
 from thorough import examples
 
-from skill_kernel.guard import GuardError, Vocabulary, compile_expression, compile_guarded
+from skill_kernel.guard import GuardError, RuleFault, Vocabulary, compile_expression, compile_guarded
 from skill_kernel.guard.code import BOOL, FLOAT, Caller, Frame, Type
 from skill_kernel.guard.compiler import Compiler
 from skill_kernel.guard.errors import LARGEST_WHOLE
@@ -129,8 +129,8 @@ def both(source: str, wanted: Type) -> None:
         return
     try:
         value: object = compiled.evaluate(Answers(SEEN))
-    except ArithmeticError as error:
-        value = type(error)
+    except RuleFault as error:
+        value = type(error.__cause__ or error)
     assert same(value, expected), source
     assert isinstance(value, type) or type(value) is compiled.type.kind, source
     assert not isinstance(expected, bool) or type(value) is bool, source

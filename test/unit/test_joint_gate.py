@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import pytest
 from hypothesis import given
@@ -167,3 +168,39 @@ def test_a_bus_that_sends_no_numbers_counts_as_silent() -> None:
         assert not made.measure(k * 0.1, ["knee", "hip"], [math.nan, math.inf])
         made.tick(k * 0.1)
     assert made.halted and "silent" in made.halt_cause
+
+
+def follow(made: JointGate, start: float, seconds: float, knee: Callable[[float, float], float]) -> float:
+    """Measure and tick; `knee` gives its position by time and set-point. Gives the time of the halt, or of the end."""
+    for k in range(round(seconds / TICK)):
+        now = start + k * TICK
+        set_point = made.tick(now).get("knee", 0.0)
+        made.measure(now, ["knee", "hip"], [knee(now, set_point), 0.2])
+        if made.halted:
+            return now
+    return start + seconds
+
+
+@pytest.mark.parametrize("commanded", [False, True])
+def test_a_joint_that_moves_without_an_order_halts_and_a_push_does_not(commanded: bool) -> None:
+    made = gate()
+    if commanded:
+        made.command(0.0, ["knee"], [0.3])
+    follow(made, 0.0, 2.0, lambda _, set_point: set_point)
+    follow(made, 2.0, 1.4, lambda now, set_point: set_point - min(0.5, 2.0 * (now - 2.0)))
+    follow(made, 3.4, 1.0, lambda _, set_point: set_point)
+    assert not made.halted, made.halt_cause
+    halted = follow(made, 5.0, 4.0, lambda now, set_point: set_point + min(0.6, 1.0 * (now - 5.0)))
+    assert halted < 7.1 and "joint knee moved 0.6 rad without an order" in made.halt_cause
+
+
+def test_a_joint_that_lags_is_held_up_and_let_go_or_is_put_elsewhere_does_not_halt() -> None:
+    made = gate()
+    for k in range(20):
+        made.command(0.01 * k, ["knee"], [0.9])
+        follow(made, 0.01 * k, 0.01, lambda _, set_point: 0.2 * set_point)
+    follow(made, 0.2, 3.0, lambda now, set_point: min(set_point, 0.1 + 0.1 * now))
+    follow(made, 3.2, 2.0, lambda *_: 0.1)
+    follow(made, 5.2, 1.0, lambda now, set_point: min(0.1 + 3.0 * (now - 5.2), set_point))
+    follow(made, 6.2, 4.0, lambda *_: -0.8)
+    assert not made.halted, made.halt_cause

@@ -9,7 +9,7 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 from kalos_sim import MODEL, KalosSim, kalos
-from sim_probe import joint_limits, upright
+from sim_probe import arrived, joint_limits, upright
 
 from ghostshell_ros.sim.gait import JOINTS, Gait
 from ghostshell_ros.sim.parts import Legged
@@ -200,7 +200,7 @@ def test_the_door_slides_shut_and_the_person_comes_into_view(robot: KalosSim) ->
     for name in robot.actors.names:
         robot.actors.move(name, True)
     robot.go(6.0)
-    assert all(robot.actors.arrived(name) for name in robot.actors.names)
+    assert all(arrived(robot.actors, name) for name in robot.actors.names)
     objects = robot.world.objects()
     assert objects["person"][0][:2] == pytest.approx([7.0, -0.1], abs=0.01)
     assert objects["office_door"][0][0] == pytest.approx(5.25, abs=0.01)
@@ -216,7 +216,7 @@ def test_the_door_does_not_close_on_the_robot(robot: KalosSim) -> None:
     robot.world.data.qpos[q : q + 2] = 5.25, 1.05
     robot.actors.move("office_door", True)
     robot.go(2.0)
-    assert not robot.actors.arrived("office_door") and robot.world.objects()["office_door"][0][0] > 6.4
+    assert not arrived(robot.actors, "office_door") and robot.world.objects()["office_door"][0][0] > 6.4
 
 
 def test_waypoints_have_room_to_stand_in(robot: KalosSim) -> None:

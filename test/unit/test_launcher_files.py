@@ -538,3 +538,22 @@ def test_a_launch_file_nobody_knows_is_an_error_that_lists_those_there_are(envir
         describe("kokko", {}, environment)
     with pytest.raises(LaunchError, match="AMENT_PREFIX_PATH is empty"):
         describe("coco", {}, {})
+
+
+@pytest.mark.parametrize("launch", ["coco", "kalos", "two_robots", "robot"])
+@pytest.mark.parametrize(
+    ("given", "variable", "expected"),
+    [
+        ({}, None, "LOCALHOST"),
+        ({"discovery": "SUBNET"}, None, "SUBNET"),
+        ({}, "SUBNET", "SUBNET"),
+        ({"discovery": "OFF"}, "SUBNET", "OFF"),
+    ],
+)
+def test_every_node_is_found_on_this_machine_alone_unless_something_else_is_said(
+    environment: dict[str, str], launch: str, given: dict[str, str], variable: str | None, expected: str
+) -> None:
+    robot = {"robot": "coco", "robot_name": "kit"} if launch == "robot" else {}
+    ranged = {"ROS_AUTOMATIC_DISCOVERY_RANGE": variable} if variable else {}
+    specs = describe(launch, {**robot, **given}, {**environment, **ranged})
+    assert {spec.environment["ROS_AUTOMATIC_DISCOVERY_RANGE"] for spec in specs} == {expected}

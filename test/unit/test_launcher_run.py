@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import queue
 import signal
 import subprocess
 import sys
@@ -15,7 +16,8 @@ from pathlib import Path
 
 import pytest
 
-from ghostshell_ros.launcher import Event, Exited, InlineParameters, LaunchRun, Output, ProcessSpec, Report, Started
+from ghostshell_ros import launcher
+from ghostshell_ros.launcher import Event, Exited, InlineParameters, Output, ProcessSpec, Report, Started
 
 DEADLINE_S = 10.0
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -29,6 +31,20 @@ DEAF = (
     "import signal; [signal.signal(n, lambda *_: None) for n in (signal.SIGINT, signal.SIGTERM)]\n"
     "print('ready', flush=True)\nwhile True: signal.pause()"
 )
+
+
+class LaunchRun(launcher.LaunchRun):
+    """Queues its events, unless a listener takes them."""
+
+    def __init__(self, specs: list[ProcessSpec], listener: Callable[[Event], None] | None = None) -> None:
+        self.events: queue.SimpleQueue[Event] = queue.SimpleQueue()
+        super().__init__(specs, listener=listener or self.events.put)
+
+    def poll(self, timeout_s: float = 0.0) -> Event | None:
+        try:
+            return self.events.get(timeout=timeout_s)
+        except queue.Empty:
+            return None
 
 
 def python(code: str, name: str = "child-1", *words: str | InlineParameters) -> ProcessSpec:

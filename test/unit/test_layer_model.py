@@ -68,6 +68,7 @@ class Desk:
             call_soon=lambda call, *args: self._soon.append(lambda: call(*args)),
             call_later=lambda _, call: self._later.append(call),
             now_s=lambda: 0.0,
+            guarded=lambda callback, _: callback,
         )
         events = SimpleNamespace(write=self.events.append)
         budget = SimpleNamespace(allow=lambda process_id, layer: (not spent, 0.0, spent))

@@ -10,9 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from planners.models.base import Image, Message, ModelRequest, Usage
-from planners.models.config import ConfigError, ModelConfig, Prices, is_local, load_models, parse_spec, scrub
+from planners.models.base import Image, Message, ModelError, ModelRequest, Usage
+from planners.models.config import NO_KEY, ConfigError, ModelConfig, Prices, find_key, is_local, load_models, parse_spec
 from planners.models.factory import make_client
+from planners.models.scrubber import Secrets
+from skill_kernel.codes import ModelCode
 from skill_kernel.config import plugins
 
 ROOT = Path(__file__).parents[2]
@@ -69,6 +71,8 @@ def test_a_misspelt_name_gets_the_nearest_one() -> None:
         ("{provider: openai, model: m, base_url: 'ftp://x'}", "http://"),
         ("{provider: openai, model: m, base_url: 'https://me:sk-secret@host/v1'}", "keys come from the environment"),
         ("{provider: openai, model: m, api_key_env: sk-secret-123456}", "NAME of an environment variable"),
+        ("{provider: openai, model: m, api_key_env: gsk_secret123456}", "NAME of an environment variable"),
+        ("{provider: openai, model: m, sk-secret-123456: 1}", "unknown key"),
         ("{provider: openai, model: m", "not valid YAML"),
     ],
 )
@@ -79,6 +83,50 @@ def test_a_wrong_entry_is_named_with_its_key_and_no_secret_is_repeated(tmp_path:
         load_models(file)
     assert says in str(caught.value) and str(file) in str(caught.value)
     assert "secret" not in str(caught.value)
+
+
+def test_a_key_in_the_place_of_the_default_models_name_is_not_repeated(tmp_path: Path) -> None:
+    file = tmp_path / "models.yaml"
+    file.write_text("default: 0a1b2c3d-secret\nmodels: {here: {provider: offline}, there: {provider: offline}}\n")
+    with pytest.raises(ConfigError, match="must be one of the names in `models`: here, there") as caught:
+        load_models(file)
+    assert "secret" not in str(caught.value)
+
+
+@pytest.mark.parametrize("address", ["host:8000", "127.0.0.1:8000/v1", "//host/v1", "host", "HTTP://host/v1", "ftp://host"])
+def test_an_address_without_its_scheme_is_refused_and_not_taken_for_a_name(address: str) -> None:
+    for provider in ("openai", "anthropic"):
+        with pytest.raises(ConfigError, match="begins with http:// or https://"):
+            parse_spec(f"{provider}:m@{address}")
+    assert parse_spec("openai:@cf/meta/llama@https://host/v1").model == "@cf/meta/llama"
+
+
+@pytest.mark.parametrize(
+    ("url", "sent"),
+    [
+        (None, True),
+        ("https://api.openai.com/v2", True),
+        ("HTTPS://api.openai.com/v2", True),
+        ("http://api.openai.com/v1", False),
+        ("http://192.168.1.7:8000/v1", False),
+        ("http://workstation:8000/v1", False),
+        ("http://127.0.0.1.nip.io/v1", False),
+        ("http://gpu.localhost/v1", False),
+        ("http://127.0.0.1:8000/v1", True),
+        ("http://localhost:8000/v1", True),
+        ("http://[::1]:8000/v1", True),
+    ],
+)
+def test_a_key_goes_out_encrypted_or_stays_on_this_machine(url: str | None, sent: bool) -> None:
+    config = ModelConfig(provider="openai", model="m", base_url=url, api_key_env=url and "OPENAI_API_KEY")
+    environ = {"OPENAI_API_KEY": "sk-secret-123456"}
+    if sent:
+        assert find_key(config, environ) == "sk-secret-123456"
+        return
+    with pytest.raises(ModelError, match="unencrypted.*; use https:// or a tunnel") as caught:
+        find_key(config, environ)
+    assert caught.value.code is ModelCode.MODEL_AUTH and "secret" not in str(caught.value)
+    assert find_key(config, {}) == NO_KEY if is_local(config.url) else True
 
 
 def test_offline_without_a_robot_says_what_is_missing() -> None:
@@ -114,7 +162,7 @@ def test_only_hosts_of_this_machine_or_a_private_network_are_local(url: str, loc
 def test_scrubbing_removes_the_key_in_every_form_and_keeps_the_rest() -> None:
     key = 'a+b/"c\\d'
     text = 'raw a+b/"c\\d quoted a%2Bb%2F%22c%5Cd json a+b/\\"c\\\\d header Bearer abc.def other sk-abcdef123456 end'
-    cleaned = scrub(text, key)
+    cleaned = Secrets([key]).sentence(text)
     assert "b/" not in cleaned and "%2B" not in cleaned and "abc" not in cleaned
     assert cleaned.startswith("raw ") and cleaned.endswith(" end") and cleaned.count("[key removed]") == 5
 

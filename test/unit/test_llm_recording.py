@@ -4,15 +4,22 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import json
+import multiprocessing
+import resource
+import stat
+import time
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from bench.replay import recording
 from bench.replay.recorded import RecordingError, ReplayModelClient, read_recording
-from bench.replay.recording import RecordedStream, RecordingModelClient, write_recording
+from bench.replay.recording import RecordedStream, RecordingModelClient, append_recording
 from planners.models.base import (
     CancelToken,
     Finished,
@@ -171,7 +178,7 @@ def test_turns_follow_one_another_and_a_known_prompt_gets_its_own_answer(tmp_pat
     clock = Clock()
     for number, prompt in enumerate(("one", "two", "three")):
         record(tmp_path / f"{number}", (0.1, TextDelta(prompt.upper())), (0.1, Finished()), request=ask(prompt))
-    write_recording(path, [read_recording(tmp_path / f"{n}")[0] for n in range(3)])
+    append_recording(path, [read_recording(tmp_path / f"{n}")[0] for n in range(3)])
     client = ReplayModelClient(path, speed="instant", monotonic_s=clock.monotonic_s, wait=clock.wait)
 
     def answer(prompt: str) -> str:
@@ -255,6 +262,114 @@ def test_a_broken_file_is_refused_with_its_line(tmp_path: Path, content: str, sa
     assert refused.value.code is ModelCode.MODEL_REFUSED
 
 
+LAYERS = ("s1", "s2", "s3")
+
+
+def record_layer(path: Path, layer: str, count: int) -> None:
+    """Record answers of one layer, as one of a robot's nodes does."""
+    client = RecordingModelClient(Script(Clock(), (0.1, TextDelta(f"<{layer}/>é")), (0.2, Finished())), path)
+    client.prepare()
+    for number in range(count):
+        request = ModelRequest(f"LAYER {layer}\nYou plan.", (Message("user", str(number)),))
+        list(client.stream(request, cancel=CancelToken()))
+
+
+def test_nodes_that_record_into_one_file_at_once_lose_no_answer(tmp_path: Path) -> None:
+    path = tmp_path / "run.jsonl"
+    fork = multiprocessing.get_context("fork")
+    nodes = [fork.Process(target=record_layer, args=(path, layer, 20)) for layer in LAYERS for _ in range(2)]
+    for node in nodes:
+        node.start()
+    for node in nodes:
+        node.join(30.0)
+    streams = read_recording(path)
+    assert Counter((s.layer, s.pieces[0].text) for s in streams) == {(layer, f"<{layer}/>é"): 40 for layer in LAYERS}
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+def test_each_layer_gets_its_own_answers_back(tmp_path: Path) -> None:
+    path = tmp_path / "run.jsonl"
+    for layer in LAYERS:
+        record_layer(path, layer, 2)
+    client = ReplayModelClient(path, speed="instant")
+    for layer in (*LAYERS, *reversed(LAYERS)):
+        request = ModelRequest(f"LAYER {layer}\nYou plan otherwise.", (Message("user", "what now"),))
+        assert next(iter(client.stream(request, cancel=CancelToken()))) == TextDelta(f"<{layer}/>é")
+    with pytest.raises(ModelError, match="holds 2 answers of layer s1 and all were given"):
+        list(client.stream(request, cancel=CancelToken()))
+
+
+def test_a_node_killed_while_it_writes_costs_its_own_last_answer_at_most(tmp_path: Path) -> None:
+    path = tmp_path / "run.jsonl"
+    record_layer(path, "s1", 2)
+    whole = path.read_bytes()
+    record_layer(path, "s2", 1)
+    longer = path.read_bytes()
+    for cut in (*range(len(whole), len(longer), 5), len(longer) - 1):
+        path.write_bytes(longer[:cut])
+        layers = ["s1", "s1", "s2"] if cut == len(longer) - 1 else ["s1", "s1"]  # where only the end of the line is missing
+        assert [s.layer for s in read_recording(path)] == layers
+        record_layer(path, "s3", 1)
+        assert [s.layer for s in read_recording(path)] == [*layers, "s3"]
+    for cut in range(0, 60, 3):
+        path.write_bytes(whole[:cut])
+        with pytest.raises(RecordingError):
+            read_recording(path)
+        record_layer(path, "s3", 1)
+        assert [s.layer for s in read_recording(path)] == ["s3"]
+
+
+def test_a_program_that_is_killed_again_and_again_leaves_a_file_that_can_be_read(tmp_path: Path) -> None:
+    path = tmp_path / "run.jsonl"
+    fork = multiprocessing.get_context("fork")
+    record_layer(path, "s1", 1)
+    for _ in range(5):
+        before = path.stat().st_size
+        node = fork.Process(target=record_layer, args=(path, "s2", 100_000))
+        node.start()
+        while path.stat().st_size <= before and node.is_alive():
+            time.sleep(0.001)
+        node.kill()
+        node.join(30.0)
+        assert read_recording(path)[-1].layer == "s2"
+    record_layer(path, "s1", 1)
+    assert [s.layer for s in read_recording(path)][:: len(read_recording(path)) - 1] == ["s1", "s1"]
+
+
+def test_a_full_disk_costs_one_answer_and_leaves_the_others(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    path = tmp_path / "run.jsonl"
+    record_layer(path, "s1", 2)
+    before, limits = path.read_bytes(), resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (len(before) + 50, limits[1]))
+    try:
+        record(path, *SPOKEN)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert path.read_bytes() == before and "could not be written" in caplog.text
+
+
+def test_a_file_of_another_kind_is_not_touched(tmp_path: Path) -> None:
+    path = tmp_path / "notes.txt"
+    path.write_text("precious")
+    client = RecordingModelClient(Script(Clock(), *SPOKEN), path)
+    with pytest.raises(ModelError, match="it is no recording; name another file"):
+        client.prepare()
+    assert list(client.stream(ask(), cancel=CancelToken()))[-1] == Finished("length")
+    assert path.read_text() == "precious"
+
+
+def test_a_program_that_keeps_the_file_locked_holds_nobody_up_for_long(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "run.jsonl"
+    record(path, *SPOKEN)
+    monkeypatch.setattr(recording, "LOCK_S", 0.02)
+    with path.open() as other:
+        fcntl.flock(other, fcntl.LOCK_EX)
+        record(path, *SPOKEN)
+    assert "another program has locked it" in caplog.text and len(read_recording(path)) == 1
+
+
 def test_a_failed_write_leaves_the_old_file(tmp_path: Path) -> None:
     path = tmp_path / "stream.jsonl"
     record(path, *SPOKEN)
@@ -262,5 +377,5 @@ def test_a_failed_write_leaves_the_old_file(tmp_path: Path) -> None:
     no_number: Any = object()
     unwritable = RecordedStream("m", "", "", (), 1.0, usage=Usage(1, 1, cost_usd=no_number))
     with pytest.raises(TypeError):
-        write_recording(path, [unwritable])
+        append_recording(path, [unwritable])
     assert path.read_bytes() == before and list(tmp_path.iterdir()) == [path]

@@ -3,13 +3,12 @@
 
 from __future__ import annotations
 
-import math
 import threading
 import time
 from pathlib import Path
 
 import pytest
-from memory_kit import NOON, Clock, ended, heard, known, settle, told, walk
+from memory_kit import NOON, Clock, ended, heard, known, linked, settle, told, walk
 from memory_model import observation
 
 from planners.memory import Kind, Memory, Provenance, Query, Record, Store, Tier
@@ -27,7 +26,7 @@ def test_observations_without_a_break_become_one_sentence_each_with_its_sources(
     seen = told(memory, Kind.SIGHTING)[-1]
     assert seen == "kalos saw a ball in the kitchen near (1.0, 2.0) from 2026-05-04 12:00:06 to 12:00:09."
     (ball,) = memory.store.find(Query(kinds=("sighting",), text="ball"))
-    parents = memory.store.get(memory.store.get([ball.id], parents=True)[0].parents)
+    parents = memory.store.get(linked(memory.store, [ball.id])[0].parents)
     assert [p.time_s - NOON for p in parents] == [6, 7, 8, 9] and all(p.tier is Tier.M0 for p in parents)
 
 
@@ -94,7 +93,7 @@ def test_what_is_so_again_and_again_becomes_knowledge(memory: Memory, clock: Clo
     assert "“patrol” was asked 4 times, mostly around 12 o'clock, mostly by alice." in habits
     asked = memory.store.by_key("habit:place:ball")
     assert asked is not None and asked.tier is Tier.M3
-    parents = memory.store.get(memory.store.get([asked.id], parents=True)[0].parents)
+    parents = memory.store.get(linked(memory.store, [asked.id])[0].parents)
     assert {p.kind for p in parents} == {"digest"}
 
 
@@ -136,7 +135,7 @@ def test_readers_are_answered_while_a_backlog_is_consolidated(tmp_path: Path) ->
 def test_records_go_when_their_time_is_over_but_not_before_they_are_consolidated(tmp_path: Path, clock: Clock) -> None:
     settings_ = ConsolidationSettings(raw_s=100.0, sentences_s=1000.0, max_raw=20)
     memory = Memory(Store(tmp_path / "m.sqlite3", power_safe=False), wall=clock, settings=settings_, background=False)
-    memory.put(*walk(), Record(Tier.M0, "note", NOON, "keep me", keep_until_s=math.inf)).result()
+    memory.put(*walk()).result()
     with memory.store.reading() as file:
         assert expired(file, settings_, NOON + 1e6, consolidated=0) == []
     clock.now = NOON + 61
@@ -146,7 +145,6 @@ def test_records_go_when_their_time_is_over_but_not_before_they_are_consolidated
     clock.now = NOON + 200
     settle(memory)
     assert memory.store.find(Query(kinds=("observation",))) == [] and len(told(memory, Kind.VISIT)) == 3
-    assert told(memory, Kind.NOTE) == ["keep me"]
     clock.now = NOON + 2000
     settle(memory)
     assert told(memory, Kind.VISIT) == [] and known(memory)

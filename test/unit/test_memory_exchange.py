@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from memory_kit import NOON
+from memory_kit import NOON, everything, forget, linked
 
 from planners.memory import Kind, Memory, Provenance, Query, Record, Store, Tier
 from planners.memory.exchange import ExchangeError, Imported, export_lines, import_lines
@@ -67,7 +67,7 @@ def test_what_replaced_a_record_of_ones_own_is_forgotten_with_its_origin(stores:
     (secret,) = here.put(noted(NOON + 5, "secret")).result()
     pass_on(here, there)
     assert texts(there) == ["secret"]
-    here.revoke([secret], now_s=NOON + 9, who="alice").result()
+    forget(here, [secret], NOON + 9)
     pass_on(here, there)
     assert texts(there) == []
 
@@ -78,9 +78,9 @@ def test_a_node_noted_again_here_still_falls_with_its_origin(stores: tuple[Store
     pass_on(here, there)
     there.do(lambda f: note(f, [entity("person", "alice", NOON + 5)])).result()
     (node,) = here.find(Query())
-    here.revoke([node.id], now_s=NOON + 9, who="alice").result()
+    forget(here, [node.id], NOON + 9)
     pass_on(here, there)
-    assert "1234" not in json.dumps([dict(r.data) for r in there.find(Query(revoked=True))])
+    assert "1234" not in json.dumps([dict(r.data) for r in everything(there)])
 
 
 def test_what_was_forgotten_here_does_not_come_from_another_store(stores: tuple[Store, Store]) -> None:
@@ -88,7 +88,7 @@ def test_what_was_forgotten_here_does_not_come_from_another_store(stores: tuple[
     told = Record(Tier.M1, Kind.HEARD, NOON, "my PIN is 1234", provenance=KALOS, key="heard:kalos:p1")
     for store in stores:
         store.put(told).result()
-    there.revoke([1], now_s=NOON + 9, who="alice").result()
+    forget(there, [1], NOON + 9)
     assert pass_on(here, there) == Imported(0, 1)
     assert texts(there) == []
 
@@ -110,7 +110,7 @@ def extended_visit(store: Store) -> int:
 def forget_its_latest_observation(store: Store) -> list[Record]:
     """Forget the latest observation; return the visits that are left."""
     (latest, *_) = store.find(Query(kinds=("observation",)))
-    store.revoke([latest.id], now_s=NOON + 99, who="alice").result()
+    forget(store, [latest.id], NOON + 99)
     return store.find(Query(kinds=("visit",)))
 
 
@@ -120,7 +120,7 @@ def test_a_record_stays_linked_to_parents_that_are_newer_than_it(stores: tuple[S
     assert here.find(Query(kinds=("visit",)))[0].id < later
     pass_on(here, there)
     (visit,) = there.find(Query(kinds=("visit",)))
-    assert len(there.get([visit.id], parents=True)[0].parents) == 2
+    assert len(linked(there, [visit.id])[0].parents) == 2
     assert forget_its_latest_observation(there) == []
 
 
@@ -164,10 +164,6 @@ def no_time(told: dict[str, Any]) -> None:
     told["time_s"] = None
 
 
-def wrong_keep(told: dict[str, Any]) -> None:
-    told["keep_until_s"] = "zzz"
-
-
 def wrong_key(told: dict[str, Any]) -> None:
     told["key"] = ["k"]
 
@@ -176,7 +172,7 @@ def wrong_sender(told: dict[str, Any]) -> None:
     told["provenance"]["sender"] = {}
 
 
-@pytest.mark.parametrize("spoil", [wrong_data, wrong_room, wrong_time, no_time, wrong_keep, wrong_key, wrong_sender])
+@pytest.mark.parametrize("spoil", [wrong_data, wrong_room, wrong_time, no_time, wrong_key, wrong_sender])
 def test_a_field_of_another_type_is_told_with_its_line_and_the_lines_before_stay(
     stores: tuple[Store, Store], spoil: Callable[[dict[str, Any]], None]
 ) -> None:
@@ -204,7 +200,7 @@ def test_an_export_makes_the_same_memory_elsewhere_and_forgetting_travels_with_i
 
     assert plain(other) == plain(walked)
     (ball,) = other.store.find(Query(kinds=("sighting",), text="ball"))
-    assert len(other.store.get([ball.id], parents=True)[0].parents) == 4
+    assert len(linked(other.store, [ball.id])[0].parents) == 4
     (mine,) = walked.store.find(Query(kinds=("sighting",), text="ball"))
     walked.forget([mine.id], who="alice").result()
     import_lines(other.store, list(export_lines(walked.store)))

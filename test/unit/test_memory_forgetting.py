@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from memory_kit import NOON, Clock, known, settle, told
+from memory_kit import NOON, Clock, everything, known, linked, settle, told
 from memory_model import observation
 
 from planners.memory import Kind, Memory, Provenance, Query, Record, Spot, Store, Tier, Viewer, Visibility
@@ -37,8 +37,8 @@ def forget(memory: Memory, *records: Record) -> None:
     memory.forget([r.id for r in records], who="bob").result()
 
 
-def everything(memory: Memory) -> str:
-    return " ".join(r.text + json.dumps(dict(r.data)) for r in memory.store.find(Query(limit=1000, revoked=True)))
+def all_words(memory: Memory) -> str:
+    return " ".join(r.text + json.dumps(dict(r.data)) for r in everything(memory.store))
 
 
 @pytest.mark.parametrize("first", [ASKED, OVER], ids=["alive", "ended"])
@@ -50,7 +50,7 @@ def test_forgotten_words_do_not_come_back_when_the_robot_tells_them_again(
     settle(memory)
     forget(memory, *found(memory, Kind.HEARD))
     settle(memory)
-    assert "1234" not in everything(memory), "the end of the task and its summary repeat the words"
+    assert "1234" not in all_words(memory), "the end of the task and its summary repeat the words"
     ids = memory.put(*Recorder("kalos").task(again), *Recorder("kalos").task(replace(again, process_id="p2"))).result()
     settle(memory)
     assert [r.provenance.process for r in found(memory, Kind.HEARD)] == ["p2"] and 0 in ids
@@ -71,7 +71,7 @@ def test_what_is_forgotten_while_consolidation_works_is_not_written(memory: Memo
     memory.forget(ids, who="bob").result()
     working.join(20)
     settle(memory)
-    assert found(memory, Kind.SIGHTING) == [] and "ball" not in everything(memory)
+    assert found(memory, Kind.SIGHTING) == [] and "ball" not in all_words(memory)
 
 
 @pytest.mark.parametrize("forgotten", [Kind.SIGHTING, Kind.EPISODE])
@@ -101,9 +101,9 @@ def test_an_observation_forgotten_before_its_sentence_is_made_is_in_no_sentence(
     ids = memory.put(*[observation(NOON + t, "kitchen", ["ball"] if t == 2 else []) for t in range(5)]).result()
     memory.forget([ids[2]], who="bob").result()
     settle(memory)
-    assert "ball" not in everything(memory)
+    assert "ball" not in all_words(memory)
     (visit,) = found(memory, Kind.VISIT)
-    assert visit.start_s == NOON and ids[2] not in memory.store.get([visit.id], parents=True)[0].parents
+    assert visit.start_s == NOON and ids[2] not in linked(memory.store, [visit.id])[0].parents
 
 
 def test_a_thing_in_sight_is_a_new_sighting_after_the_one_that_was_forgotten(memory: Memory) -> None:
@@ -123,7 +123,7 @@ def test_all_observations_of_a_long_sighting_are_forgotten_with_it(memory: Memor
     settle(memory)
     forget(memory, *found(memory, Kind.SIGHTING))
     settle(memory)
-    assert "ball" not in everything(memory)
+    assert "ball" not in all_words(memory)
 
 
 def heard(time_s: float, robot: str) -> Record:
@@ -144,7 +144,7 @@ def test_a_node_names_every_sentence_that_told_of_it(memory: Memory, times: tupl
     ids = memory.put(heard(NOON + times[0], "kalos"), heard(NOON + times[1], "coco")).result()
     settle(memory)
     bob = memory.store.by_key("entity:person:bob")
-    assert bob is not None and memory.store.get([bob.id], parents=True)[0].parents == tuple(ids)
+    assert bob is not None and linked(memory.store, [bob.id])[0].parents == tuple(ids)
 
 
 @pytest.mark.parametrize("which", [0, 1])
@@ -204,8 +204,7 @@ def test_what_is_forgotten_is_gone_from_all_that_was_made_of_it_and_the_rest_is_
     settle(walked)
     assert walked.ask("where did you last see the ball?", robot="kalos").text == "I remember no ball."
     assert walked.store.find(Query(text="ball", limit=100)) == []
-    everything = walked.store.find(Query(limit=1000, revoked=True))
-    assert not any("ball" in json.dumps(r.data) + r.text for r in everything)
+    assert not any("ball" in json.dumps(r.data) + r.text for r in everything(walked.store))
     (episode,) = told(walked, Kind.EPISODE)
     assert "apple" in episode and "kitchen" in episode
     assert "kalos was in the kitchen" in " ".join(told(walked, Kind.VISIT))
@@ -219,5 +218,5 @@ def test_a_raw_observation_forgotten_leaves_what_the_others_say(walked: Memory) 
     settle(walked)
     (ball,) = walked.store.find(Query(kinds=("sighting",), text="ball"))
     assert (ball.start_s - NOON, ball.time_s - NOON) == (6, 9)
-    assert raw[0].id not in walked.store.get([ball.id], parents=True)[0].parents
+    assert raw[0].id not in linked(walked.store, [ball.id])[0].parents
     assert known(walked)["relation:object:ball|seen_in|place:kitchen"]["count"] >= 1

@@ -18,7 +18,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, rule, run_state_machine_as_test
-from memory_kit import Disk, fails, retry_soon
+from memory_kit import Disk, fails, forget, linked, retry_soon
 from memory_model import WORDS, Model, queries, records
 from thorough import examples
 
@@ -60,7 +60,7 @@ class StoreAgainstModel(RuleBasedStateMachine):
         if self.model.records:
             chosen = data.draw(st.lists(st.sampled_from(list(self.model.records)), max_size=2))
             self.now += 1.0
-            done = self.store.revoke(chosen, now_s=self.now, who="somebody").result()
+            done = forget(self.store, chosen, self.now)
             assert set(done) == self.model.revoke(chosen, self.now)
 
     @rule(asked=st.lists(queries(), min_size=5, max_size=5))
@@ -75,7 +75,7 @@ class StoreAgainstModel(RuleBasedStateMachine):
 
     @rule()
     def read(self) -> None:
-        stored = {r.id: r for r in self.store.get(list(self.model.records), parents=True)}
+        stored = {r.id: r for r in linked(self.store, list(self.model.records))}
         for record_id, record in self.model.records.items():
             found = stored[record_id]
             assert (found.text, found.spot, found.key, found.scope, found.revoked_s) == (

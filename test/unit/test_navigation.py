@@ -11,12 +11,12 @@ import pytest
 from flat_world import BEAMS, RANGE_MAX, FlatWorld, box
 
 from ghostshell_ros.navigation.motion import DriveError, DriveMotion, StallWatch, composed, seen_from
-from ghostshell_ros.navigation.planner import OccupancyGrid, PlannerCosts, distance_to, plan
-from ghostshell_ros.navigation.trip import Trip, TripEnd, TripLimits
+from ghostshell_ros.navigation.planner import OccupancyGrid, distance_to, plan
+from ghostshell_ros.navigation.trip import Destination, Trip, TripEnd
 from skill_kernel.robot import BaseConfig
 from skill_kernel.safety.base_gate import BaseGate, Source, Velocity
 from skill_kernel.safety.obstacles import scan_points
-from skill_kernel.skills.drivers import Pose2D
+from skill_kernel.skills.drivers import Pose2D, Scan
 
 LEGGED = BaseConfig(
     max_forward=0.8,
@@ -52,7 +52,7 @@ class Bench:
 
     def walk(self, wish: Velocity) -> None:
         ranges = self.world.scan()
-        self.points = scan_points(-math.pi, STEP, ranges)
+        self.points = scan_points(Scan(-math.pi, STEP, ranges))
         self.gate.scan(self.now, self.points)
         self.gate.command(self.now, Source.SKILL, wish)
         for k in range(1, 4):
@@ -159,7 +159,7 @@ def test_a_path_goes_through_the_door_and_not_through_the_wall() -> None:
     grid.evidence[:, wall] = 100
     door = slice(grid.cell(0, 2.0)[0], grid.cell(0, 2.9)[0])
     grid.evidence[door, wall] = -50
-    found = plan(grid, PlannerCosts(radius=0.25), (0.0, 0.0), (2.0, 0.0))
+    found = plan(grid, 0.25, (0.0, 0.0), (2.0, 0.0))
     assert found is not None and 4.5 < found.length < 7.0
     crossing = [
         a[1] + (1.025 - a[0]) / (b[0] - a[0]) * (b[1] - a[1])
@@ -168,16 +168,16 @@ def test_a_path_goes_through_the_door_and_not_through_the_wall() -> None:
     ]
     assert all(2.28 < y < 2.62 for y in crossing) and len(crossing) == 1
     grid.evidence[door, wall] = 100
-    assert plan(grid, PlannerCosts(radius=0.25), (0.0, 0.0), (2.0, 0.0)) is None
+    assert plan(grid, 0.25, (0.0, 0.0), (2.0, 0.0)) is None
 
 
 def test_a_known_way_is_preferred_to_one_of_unseen_cells_which_stays_passable() -> None:
     grid = OccupancyGrid(size=200)
-    assert plan(grid, PlannerCosts(radius=0.25), (0.0, 0.0), (3.0, 0.0)) is not None
+    assert plan(grid, 0.25, (0.0, 0.0), (3.0, 0.0)) is not None
     for x in np.arange(-1, 4, 0.05):
         for y in np.arange(0.5, 1.1, 0.05):
             grid.evidence[grid.cell(float(x), float(y))] = -50
-    found = plan(grid, PlannerCosts(radius=0.25), (0.0, 0.3), (3.0, 0.3))
+    found = plan(grid, 0.25, (0.0, 0.3), (3.0, 0.3))
     assert found is not None and max(y for _, y in found.places) > 0.5
 
 
@@ -185,8 +185,8 @@ def test_a_goal_in_an_obstacles_reach_is_moved_as_far_as_allowed() -> None:
     grid = OccupancyGrid(size=200)
     grid.evidence[:] = -50
     grid.evidence[grid.cell(2.0, 0.0)] = 100
-    assert plan(grid, PlannerCosts(radius=0.25), (0.0, 0.0), (1.9, 0.0)) is None
-    moved = plan(grid, PlannerCosts(radius=0.25), (0.0, 0.0), (1.9, 0.0), goal_reach=0.4)
+    assert plan(grid, 0.25, (0.0, 0.0), (1.9, 0.0)) is None
+    moved = plan(grid, 0.25, (0.0, 0.0), (1.9, 0.0), goal_reach=0.4)
     assert moved is not None and math.dist(moved.places[-1], (2.0, 0.0)) > 0.25
 
 
@@ -212,7 +212,7 @@ def travelled(
             grid.add_scan(bench.pose, -math.pi, STEP, bench.world.scan(), range_max=RANGE_MAX)
         if trip.wants_plan(bench.now):
             here = (bench.pose.x, bench.pose.y)
-            trip.planned(bench.now, plan(grid, PlannerCosts(base.radius), here, trip.goal, goal_reach=0.4))
+            trip.planned(bench.now, plan(grid, base.radius, here, trip.goal, goal_reach=0.4))
         bench.walk(trip.step(bench.now, bench.pose, grid, bench.points))
         tick += 1
     return trip.end
@@ -221,7 +221,7 @@ def travelled(
 @pytest.mark.parametrize("base", [LEGGED, WHEELED], ids=["legged", "wheeled"])
 def test_a_trip_through_two_rooms_arrives_without_touching_anything(base: BaseConfig) -> None:
     bench = Bench(FlatWorld(ROOMS, holonomic=base is LEGGED), base)
-    trip = Trip(base, (6.0, 1.5), yaw=1.0, tolerance=0.15, now=0.0, limits=TripLimits())
+    trip = Trip(base, Destination(6.0, 1.5, 1.0, 0.15), 0.0)
     assert travelled(bench, trip, base, OccupancyGrid(size=300)) is TripEnd.ARRIVED, trip.reason
     assert math.dist((bench.pose.x, bench.pose.y), (6.0, 1.5)) < 0.2
     assert bench.pose.yaw == pytest.approx(1.0, abs=0.1)
@@ -239,7 +239,7 @@ def test_a_door_that_closes_on_the_way_ends_in_blocked_in_bounded_time() -> None
             b.world.walls.append((2.0, 1.5, 2.0, 2.4))
             closed_at.append(b.now)
 
-    trip = Trip(LEGGED, (6.0, 1.5), yaw=None, tolerance=0.15, now=0.0, limits=TripLimits())
+    trip = Trip(LEGGED, Destination(6.0, 1.5, None, 0.15), 0.0)
     assert travelled(bench, trip, LEGGED, OccupancyGrid(size=300), event=close) is TripEnd.BLOCKED
     assert bench.now - closed_at[0] < 20.0 and "block" in trip.reason and bench.closest > 0.0
 
@@ -253,13 +253,13 @@ def test_a_box_put_into_the_way_is_gone_around() -> None:
             b.world.walls += box(2.2, 0.0, 0.4, 1.2)
             put.append(True)
 
-    trip = Trip(LEGGED, (5.0, 0.0), yaw=None, tolerance=0.15, now=0.0, limits=TripLimits())
+    trip = Trip(LEGGED, Destination(5.0, 0.0, None, 0.15), 0.0)
     assert travelled(bench, trip, LEGGED, OccupancyGrid(size=300), event=put_box) is TripEnd.ARRIVED, trip.reason
     assert put and bench.closest > 0.0
 
 
 def test_a_goal_behind_walls_all_around_has_no_path() -> None:
     bench = Bench(FlatWorld([*box(0.0, 0.0, 4.0, 4.0)]))
-    trip = Trip(LEGGED, (5.0, 0.0), yaw=None, tolerance=0.15, now=0.0, limits=TripLimits())
+    trip = Trip(LEGGED, Destination(5.0, 0.0, None, 0.15), 0.0)
     assert travelled(bench, trip, LEGGED, OccupancyGrid(size=200), limit_s=30.0) is TripEnd.NO_PATH
     assert bench.now < 10.0

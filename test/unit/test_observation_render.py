@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 from observing import KALOS, TABLE, Scene, person, turn
 
 from planners.prompts.blocks import quoted
+from skill_kernel.config.yaml_text import RecordError
 from skill_kernel.observation.model import FieldValue, Kind, Observation, Pose, Sector, SeenObject
-from skill_kernel.observation.records import RecordError, observation_from_json, observation_to_json
+from skill_kernel.observation.records import observation_from_json, observation_to_json
 from skill_kernel.observation.render import facts, signatures
 
 

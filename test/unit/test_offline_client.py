@@ -8,18 +8,18 @@ from pathlib import Path
 
 import pytest
 
+from bench.dry_run import skills_of
 from function_tokens.routines import RoutineStore
 from planners.language.client import NAME, OfflineClient
 from planners.models.base import CancelToken, Finished, Message, ModelError, ModelRequest, TextDelta, Usage
 from planners.prompts.prompt import CallReport, RobotFacts, build_turn_prompt
 from skill_kernel.codes import ModelCode
-from skill_kernel.skills.registry import SkillRegistry
 
 SETS = Path(__file__).parent / "skillsets"
 
 
 def _client(routines: RoutineStore | None = None) -> OfflineClient:
-    return OfflineClient(RobotFacts("pup", "", SkillRegistry.from_file(SETS / "quadruped.py")), routines)
+    return OfflineClient(RobotFacts("pup", "", skills_of(SETS / "quadruped.py")), routines)
 
 
 def _request(instruction: str, *, before: str = "", turn: int = 0, done: Sequence[CallReport] = ()) -> ModelRequest:
@@ -125,9 +125,9 @@ def test_routines_are_those_of_the_store_at_that_moment(tmp_path: Path) -> None:
 
 
 def test_an_exchanged_skill_set_is_followed() -> None:
-    skills = SkillRegistry.from_file(SETS / "quadruped.py")
+    skills = skills_of(SETS / "quadruped.py")
     client = OfflineClient(RobotFacts("", "", skills))
     with pytest.raises(ModelError):
         _text(client, _request("smile"))
-    skills.replace(SkillRegistry.from_file(SETS / "desk_spider.py"))
+    skills.replace(skills_of(SETS / "desk_spider.py"))
     assert _text(client, _request("smile")) == '<display_face face="smile"/>'

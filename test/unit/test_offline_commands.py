@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import re
 import tempfile
+import time
 from pathlib import Path
 
 import pytest
@@ -12,26 +13,30 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from thorough import examples
 
-from bench.dry_run import DryRun, dry_run
+from bench.dry_run import DryRun, dry_run, skills_of
 from function_tokens.mapper import Mapper
 from function_tokens.routines import Routine, RoutineStore
+from planners.language.lexicon import FILLERS, LIGHT
 from planners.language.parser import CommandParser, Reading
 from planners.prompts.prompt import GrammarOptions
 from skill_kernel.robot import RobotConfig
 from skill_kernel.skills.registry import SkillRegistry
 
 SETS = Path(__file__).parent / "skillsets"
-SPIDER = SkillRegistry.from_file(SETS / "desk_spider.py")
-QUADRUPED = SkillRegistry.from_file(SETS / "quadruped.py")
+SPIDER = skills_of(SETS / "desk_spider.py")
+QUADRUPED = skills_of(SETS / "quadruped.py")
 CONFIG = RobotConfig.load("coco")
 COCO = SkillRegistry.from_modules(CONFIG.skills, text_skill=CONFIG.text_skill)
 COCO_OPTIONS = GrammarOptions(CONFIG.builtin_names, CONFIG.limits)
 TAUGHT = [Routine("zigzag dance", "", "<spider_sit/>", 0.0)]
+KALOS_CONFIG = RobotConfig.load("kalos")
+KALOS = SkillRegistry.from_modules(KALOS_CONFIG.skills, text_skill=KALOS_CONFIG.text_skill)
 ROBOTS = {"coco": (COCO, COCO_OPTIONS), "spider": (SPIDER, GrammarOptions()), "quadruped": (QUADRUPED, GrammarOptions())}
+SHIPPED = {**ROBOTS, "kalos": (KALOS, GrammarOptions(KALOS_CONFIG.builtin_names, KALOS_CONFIG.limits))}
 
 
 def _read(text: str, robot: str = "coco", last: str = "", routines: list[Routine] | None = None) -> Reading:
-    skills, options = ROBOTS[robot]
+    skills, options = SHIPPED[robot]
     return CommandParser(skills, routines or [], options, "CoCo").read(text, last)
 
 
@@ -218,6 +223,46 @@ def test_what_is_no_direct_command_moves_nothing(text: str) -> None:
     assert _read(text).source == ""
 
 
+@pytest.mark.parametrize("robot", SHIPPED)
+@pytest.mark.parametrize("text", ["do it", "do", "please do", "just do it", "let us do it", "do it now", "do it for 4 seconds"])
+def test_do_it_moves_nothing(text: str, robot: str) -> None:
+    reading = _read(text, robot)
+    assert reading.source == "" and reading.trouble
+
+
+MEASURES = "twice|4|4 seconds|90 degrees|20 cm|half a metre|50 percent|slowly|left|both|and|,".split("|")
+
+
+@settings(max_examples=examples(300))
+@given(
+    st.lists(st.sampled_from([*sorted(LIGHT - {"look"}), *sorted(FILLERS - {"style"}), *MEASURES]), min_size=1, max_size=6),
+    st.sampled_from(sorted(SHIPPED)),
+)
+def test_no_command_is_understood_from_light_words_alone(words: list[str], robot: str) -> None:
+    assert _read(" ".join(words), robot).source == ""
+
+
+@pytest.mark.parametrize(
+    ("first", "more"),
+    [
+        ("nod", " and nod"),
+        ("nod", " then nod"),
+        ("nod", " twice"),
+        ("count", " 3"),
+        ("one", " hundred and one"),
+        ("a", " coco"),
+    ],
+)
+def test_a_text_of_any_length_is_read_in_linear_time(first: str, more: str) -> None:
+    def seconds(times: int) -> float:
+        begin = time.process_time()
+        _read(first + more * times, "quadruped")
+        return time.process_time() - begin
+
+    seconds(50)
+    assert seconds(1000) < 24 * max(seconds(100), 0.002)
+
+
 def test_what_comes_before_something_unknown_is_done_and_what_follows_is_not() -> None:
     reading = _read("sit down, then twirl, then nod")
     assert reading.source == "<spider_sit/>"
@@ -276,13 +321,17 @@ WORDS = st.sampled_from(
     (
         "walk turn nod shake sit stand say smile left right forward 40 cm degrees 90 twice times and then while , . ? "
         "! not don't if the a your head ear both music play stop dance slowly again as remember : 'hi' at same time "
-        "点头 说 走 然后 别 20厘米 < > & \" ' half hundred quarter save it perform zigzag count to from 3 before look"
+        "点头 说 走 然后 别 20厘米 < > & \" ' half hundred quarter save it perform zigzag count to from 3 before look km"
     ).split(" ")
+    + ["9" * 400, "9" * 307, f"{'9' * 309}.5", f"-{'9' * 400}"]
 )
 
 
 @settings(max_examples=examples(150))
 @example("save as walk", "coco")
+@example(f"nod {'9' * 400} times", "coco")
+@example(f"walk {'9' * 307} km", "quadruped")
+@example(f"count to {'9' * 309}", "coco")
 @given(st.lists(WORDS, max_size=14).map(" ".join) | st.text(max_size=60), st.sampled_from(list(ROBOTS)))
 def test_no_instruction_breaks_the_grammar_or_is_refused(text: str, robot: str) -> None:
     reading = _read(text, robot, last="<wait></wait>", routines=TAUGHT)

@@ -10,8 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ghostshell_ros.perception.boxes import choose, decode, iou, letterbox, to_boxes
-from ghostshell_ros.perception.detector import Box
+from ghostshell_ros.perception.detector import Box, choose, decode, iou, letterbox, to_boxes
 
 LABELS = ("cat", "dog")
 PLAIN = (1.0, 0.0, 0.0)

@@ -15,8 +15,7 @@ pytest.importorskip("onnxruntime")
 
 from onnx_files import write_answer
 
-from ghostshell_ros.perception.boxes import iou
-from ghostshell_ros.perception.detector import Box, DetectorError
+from ghostshell_ros.perception.detector import Box, DetectorError, iou
 from ghostshell_ros.perception.making import make_detector, read_labels, read_widths
 from ghostshell_ros.perception.onnx_detector import OnnxDetector
 

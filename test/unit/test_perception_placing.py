@@ -7,8 +7,7 @@ import math
 
 import pytest
 
-from ghostshell_ros.perception.boxes import Camera, place
-from ghostshell_ros.perception.detector import Box
+from ghostshell_ros.perception.detector import Box, Camera, place
 from skill_kernel.skills.drivers import Pose2D, Scan
 
 CAMERA = Camera(focal=200.0, width=320, height=240, forward=0.3, above_ground=0.35)

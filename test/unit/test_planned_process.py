@@ -154,6 +154,17 @@ def test_what_a_strategy_raises_ends_its_process_and_says_so() -> None:
     assert len(strategy.heard) == 1, "a process whose plan has ended hears nothing more"
 
 
+def test_what_a_timer_of_a_strategy_raises_ends_its_process_too() -> None:
+    bench = Bench(Listening())
+    due: list[Any] = []
+    bench.desk.node.call_later = lambda _, callback: due.append(callback)
+    bench.process.clock.call_later(1.0, lambda: int(float("inf")))
+    due[0]()
+    assert [code for code, _ in bench.ends()] == [int(TaskCode.CALL_FAILED)] and "OverflowError" in bench.ends()[0][1]
+    due[0]()
+    assert len(bench.ends()) == 1, "a timer that comes late finds no strategy"
+
+
 def test_a_plan_ends_once() -> None:
     strategy = Listening()
     bench = Bench(strategy)

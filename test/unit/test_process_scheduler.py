@@ -19,8 +19,10 @@ from process_desk import (
     ResumeProcess,
 )
 
-from skill_kernel.codes import TaskCode
+from skill_kernel.codes import Outcome, TaskCode
+from skill_kernel.events import StreamKind
 from skill_kernel.processes.process import ProcessError, ProcessSource, ProcessStatus
+from skill_kernel.processes.scheduler import DEBTOR_TICKS, PLANNER, SCHEDULER
 
 
 def test_two_run_together_until_they_contend() -> None:
@@ -184,3 +186,59 @@ def test_nothing_is_told_anew_of_processes_that_had_ended_before_a_restart() -> 
     before.finishes(done)
     desk = Desk(restore=before.core.processes)
     assert [p.process_id for p in desk.blocks] == [walking]
+
+
+def ticks(desk: Desk, count: int, *alive: str) -> None:
+    """Let time pass in which these nodes answer for every process."""
+    for _ in range(count):
+        for node in alive:
+            desk.core.alive(node, [p.process_id for p in desk.core.processes])
+        desk.core.tick()
+
+
+def test_a_process_that_nobody_plans_ends_and_says_which_node_owed_an_answer() -> None:
+    desk = Desk()
+    name = desk.says()
+    ticks(desk, 50, PLANNER)
+    assert desk.status(name) == [RUNS]
+    ticks(desk, DEBTOR_TICKS - 1, SCHEDULER)
+    assert desk.status(name) == [RUNS], "a node that owes nothing does not help, but the time is not over"
+    ticks(desk, 1, SCHEDULER)
+    process = desk.process(name)
+    assert (process.status, process.code) == (ProcessStatus.FAILED, TaskCode.NODE_UNAVAILABLE) and PLANNER in process.message
+    assert desk.answer() == [EndProcess(name, process.message)]
+
+
+@pytest.mark.parametrize("planned", [True, False], ids=["a call runs", "the plan has ended before its calls"])
+def test_a_process_whose_calls_nobody_schedules_ends(planned: bool) -> None:
+    desk = Desk()
+    name = desk.says()
+    desk.tell(StreamKind.STARTED, name, stream_id="s")
+    if planned:
+        desk.wants_legs(name)
+    else:
+        desk.finishes(name)
+    ticks(desk, 50, PLANNER, SCHEDULER)
+    assert desk.status(name) == [RUNS]
+    ticks(desk, DEBTOR_TICKS + 2, PLANNER)
+    assert desk.status(name) == [ProcessStatus.FAILED] and SCHEDULER in desk.process(name).message
+
+
+def test_nobody_owes_anything_while_a_process_is_paused_or_planned_anew() -> None:
+    desk = Desk(unpausable=True)
+    name = desk.says()
+    desk.wants_legs(name)
+    desk.core.pause(name)
+    desk.answer()
+    ticks(desk, 50)
+    assert desk.status(name) == [PAUSED]
+    desk.core.resume(name)
+    ticks(desk, 4, PLANNER)
+    assert desk.status(name) == [PAUSED], "the kernel has not answered"
+    desk.answer()
+    assert desk.status(name) == [RUNS]
+    desk.call_ends(name, Outcome.INTERRUPTED, 0)
+    ticks(desk, 50, PLANNER)
+    assert desk.status(name) == [RUNS]
+    ticks(desk, DEBTOR_TICKS + 2)
+    assert desk.status(name) == [ProcessStatus.FAILED]

@@ -6,6 +6,7 @@ from __future__ import annotations
 import ast
 import json
 import re
+import unicodedata
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -15,8 +16,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bench.dry_run import skills_of
 from bench.simulated_model.prompt import instruction_of, results_of, turn_of
 from function_tokens.routines import Routine
+from planners.language.stop_words import is_stop
+from planners.language.words import clean
 from planners.prompts.blocks import quoted
 from planners.prompts.prompt import (
     CallReport,
@@ -32,8 +36,8 @@ from skill_kernel.skills.arguments import bind
 from skill_kernel.skills.registry import SkillRegistry
 
 SETS = Path(__file__).parent / "skillsets"
-SPIDER = SkillRegistry.from_file(SETS / "desk_spider.py")
-QUADRUPED = SkillRegistry.from_file(SETS / "quadruped.py")
+SPIDER = skills_of(SETS / "desk_spider.py")
+QUADRUPED = skills_of(SETS / "quadruped.py")
 COCO = GrammarOptions({"SAVE": "save", "RUN": "run"}, {"rate_limit": (0.25, 0.75)})
 ROUTINES = [Routine("dance", "ours", "<a/>", 1.0), Routine("bow", "", "<b/>", 2.0)]
 
@@ -84,7 +88,7 @@ def test_channels_that_follow_from_an_argument_are_spelled_out() -> None:
 
 def test_the_static_part_is_the_same_bytes_while_nothing_changes() -> None:
     one = _system(SPIDER, COCO, ROUTINES, name="coco", description="Small.")
-    two = _system(SkillRegistry.from_file(SETS / "desk_spider.py"), COCO, ROUTINES[::-1], name="coco", description="Small.")
+    two = _system(skills_of(SETS / "desk_spider.py"), COCO, ROUTINES[::-1], name="coco", description="Small.")
     assert one == two
     changed = _system(SPIDER, COCO, [*ROUTINES, Routine("x", "", "<c/>", 3.0)], name="coco", description="Small.")
     assert changed.startswith(one.rstrip("\n")) or changed.split("# Routines")[0] == one.split("# Routines")[0]
@@ -163,6 +167,28 @@ def test_a_long_text_is_cut_and_says_so() -> None:
 def test_other_text_is_its_own_instruction() -> None:
     assert instruction_of("nod\ntwice") == "nod\ntwice"
     assert turn_of("nod") == 0
+
+
+SHOWN_FORMATS = {*range(0x600, 0x606), 0x6DD, 0x70F, 0x890, 0x891, 0x8E2, 0x110BD, 0x110CD}
+"""Characters of category Cf that show something: they stand before numbers and verses."""
+IGNORED = (
+    [0x34F, 0x115F, 0x1160, 0x17B4, 0x17B5, 0x180B, 0x180F, 0x2065, 0x3164, 0xFE00, 0xFE0F, 0xFFA0, 0xFFF0]
+    + [0xE0000, 0xE0002, 0xE0100, 0xE01EF, 0xE0FFF]
+)  # fmt: skip
+"""Some of Default_Ignorable_Code_Point that are of no category of format."""
+
+
+def test_no_character_that_shows_nothing_passes_as_it_is() -> None:
+    hidden = {chr(c) for c in range(0x110000) if unicodedata.category(chr(c)) in ("Cc", "Cf", "Cs", "Zl", "Zp")}
+    hidden = {*hidden, *map(chr, IGNORED)} - {chr(c) for c in SHOWN_FORMATS}
+    line = quoted("".join(sorted(hidden)), limit=10_000)
+    assert line.isascii() and json.loads(line).encode("utf-16", "surrogatepass") == "".join(sorted(hidden)).encode(
+        "utf-16", "surrogatepass"
+    )
+    for character in hidden - {chr(c) for c in (*range(0x20), *range(0x7F, 0xA0), *range(0xD800, 0xE000), 0x2028, 0x2029)}:
+        assert is_stop(f"st{character}op") and clean(f"st{character}op") == "stop", hex(ord(character))
+    seen = "Grüße, 你好, שלום, नमस्ते, 안녕, 🤖, e\u0301, \u00a0\u3000"
+    assert quoted(seen) == f'"{seen}"'
 
 
 def test_an_observation_is_one_quoted_line_above_the_instruction_and_changes_nothing_else() -> None:

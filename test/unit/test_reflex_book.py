@@ -3,6 +3,9 @@
 
 from __future__ import annotations
 
+import hashlib
+import shutil
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,14 +21,21 @@ from planners.prescriptions.reflex_compiler import Compiler
 from reflexes.dry_run import dry_run
 from reflexes.rule import SHIPPED, ReflexError, Rule, RuleState, RuleStore, name_of
 from skill_kernel.observation.model import Observation
+from skill_kernel.roles import RoleError
 from skill_kernel.skills.registry import SkillRegistry
 
 SENTENCE = "if a person comes within 1 m, stop and say hello"
 COMPILER = Compiler(vocabulary(), kalos()[0], None)
 
 
+def sealed_by(key: str) -> Callable[[bytes], str]:
+    return lambda content: hashlib.sha256(key.encode() + content).hexdigest()
+
+
 def book(folder: Path, shipped: Path | None = None, words=None) -> RuleBook:
-    return RuleBook(RuleStore(folder, shipped), words or vocabulary(), wall=lambda: 1_700_000_000.0)
+    return RuleBook(
+        RuleStore(folder, shipped, seal=sealed_by("the approver's key")), words or vocabulary(), wall=lambda: 1_700_000_000.0
+    )
 
 
 def add(into: RuleBook, sentence: str = SENTENCE, name: str = "", **settings: object) -> Rule:
@@ -72,6 +82,10 @@ def test_it_is_there_again_after_a_restart_with_all_that_was_said_of_it(tmp_path
         ("model", "by hand"),
         ("hash", "0" * 64),
         ("limit_s", 600.0),
+        ("approved_s", 1.0),
+        ("reason", "as good as new"),
+        ("hash", "é"),
+        ("hash", 3),
     ],
 )
 def test_a_file_that_was_changed_after_approval_is_refused_and_does_not_fire(tmp_path: Path, key: str, value: object) -> None:
@@ -88,6 +102,45 @@ def test_a_file_that_was_changed_after_approval_is_refused_and_does_not_fire(tmp
         again.approve(name, "Ada")
     again.remove(name)
     assert book(tmp_path).unreadable == [] and not path.exists()
+
+
+@pytest.mark.parametrize("changed", [{"state": "approved"}, {"state": "approved", "approver": "Ada", "approved_s": 1.0}])
+def test_an_approval_cannot_be_written_into_a_proposals_file(tmp_path: Path, changed: dict[str, object]) -> None:
+    """Also not with the hash that files had before it was keyed."""
+    name = add(book(tmp_path)).name
+    path = tmp_path / f"{name}.yaml"
+    record = yaml.safe_load(path.read_text())
+    forged = Rule(**{**{key: value for key, value in record.items() if key != "hash"}, **changed})
+    for hash_ in (record["hash"], forged.hash):
+        path.write_text(yaml.safe_dump({**record, **changed, "hash": hash_}))
+        again = book(tmp_path)
+        assert again.runnable() == [] and "hash does not fit" in again.unreadable[0].why
+
+
+def test_a_file_sealed_by_another_key_or_for_another_robot_is_set_aside(tmp_path: Path) -> None:
+    mine = book(tmp_path / "coco" / "reflexes")
+    name = add(mine).name
+    mine.approve(name, "Ada")
+    (tmp_path / "kalos").mkdir()
+    shutil.copytree(tmp_path / "coco" / "reflexes", tmp_path / "kalos" / "reflexes")
+    foreign = RuleStore(tmp_path / "coco" / "reflexes", seal=sealed_by("another key"))
+    for store in (foreign, RuleStore(tmp_path / "kalos" / "reflexes", seal=sealed_by("the approver's key"))):
+        rules, problems = store.load()
+        assert rules == [] and "with another key" in problems[0].why and "add it again" in problems[0].why
+    assert [loaded.rule.name for loaded in book(tmp_path / "coco" / "reflexes").runnable()] == [name]
+
+
+def test_without_its_key_the_robot_runs_no_kept_reflex_and_keeps_no_new_one(tmp_path: Path) -> None:
+    def no_key(content: bytes) -> str:
+        raise RoleError("the key is gone; restore it")
+
+    mine = book(tmp_path)
+    mine.approve(add(mine).name, "Ada")
+    keyless = RuleBook(RuleStore(tmp_path, shipped(tmp_path.parent), seal=no_key), vocabulary(), wall=lambda: 0.0)
+    assert [loaded.rule.name for loaded in keyless.runnable()] == ["keep_off"], "the robot's own need none"
+    assert "restore it" in keyless.unreadable[0].why
+    with pytest.raises(ReflexError, match="restore it"):
+        add(keyless, name="another")
 
 
 @pytest.mark.parametrize("text", ["", "[", "- a", "name: x", "\x00", "name: [1, 2]\nhash: 3", "!!python/object:os.system x"])

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from bench.dry_run import skills_of
 from skill_kernel.config.sections import nearest
 from skill_kernel.skills.registry import RegistryError, SkillRegistry
 
@@ -46,7 +47,7 @@ def write(path: Path, text: str) -> Path:
 
 
 def test_a_file_gives_its_skills_in_the_order_of_definition(tmp_path: Path) -> None:
-    registry = SkillRegistry.from_file(write(tmp_path / "s.py", SKILLS))
+    registry = skills_of(write(tmp_path / "s.py", SKILLS))
     assert registry.names == ("walk", "speak", "nod")
     assert [s.name for s in registry] == ["walk", "speak", "nod"]
     assert registry.text_skill is registry.get("speak")
@@ -54,19 +55,19 @@ def test_a_file_gives_its_skills_in_the_order_of_definition(tmp_path: Path) -> N
 
 
 def test_an_unknown_name_is_answered_with_the_nearest(tmp_path: Path) -> None:
-    registry = SkillRegistry.from_file(write(tmp_path / "s.py", SKILLS))
+    registry = skills_of(write(tmp_path / "s.py", SKILLS))
     assert "'walk'" in nearest("WALKS", registry.names)
     assert "'walk'" in nearest("wlak", registry.names) and not nearest("zzz", registry.names)
 
 
 def test_the_version_follows_names_and_signatures_and_is_the_same_in_another_process(tmp_path: Path) -> None:
     path = write(tmp_path / "s.py", SKILLS)
-    here = SkillRegistry.from_file(path).version
-    code = f"from skill_kernel.skills.registry import SkillRegistry; print(SkillRegistry.from_file({str(path)!r}).version)"
+    here = skills_of(path).version
+    code = f"from bench.dry_run import skills_of; print(skills_of({str(path)!r}).version)"
     there = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip()
     assert here == there
-    assert SkillRegistry.from_file(write(path, SKILLS.replace("10.0", "11.0"))).version != here
-    assert SkillRegistry.from_file(write(path, SKILLS.replace('"""Walk."""', '"""Go."""'))).version == here
+    assert skills_of(write(path, SKILLS.replace("10.0", "11.0"))).version != here
+    assert skills_of(write(path, SKILLS.replace('"""Walk."""', '"""Go."""'))).version == here
 
 
 def test_edits_within_one_second_are_read_though_the_file_keeps_its_size(
@@ -80,7 +81,7 @@ def test_edits_within_one_second_are_read_though_the_file_keeps_its_size(
         write(path, SKILLS.replace("10.0", f"{number}.0"))
         registry.replace_from_modules(["reg_quick"])
         versions.add(registry.version)
-        assert SkillRegistry.from_file(path).version == registry.version
+        assert skills_of(path).version == registry.version
     assert len(versions) == 20
 
 
@@ -94,7 +95,7 @@ def test_edits_within_one_second_are_read_though_the_file_keeps_its_size(
 def test_a_name_defined_twice_is_an_error_that_names_both_places(tmp_path: Path, double: str) -> None:
     path = write(tmp_path / "s.py", SKILLS + "\n" + double)
     with pytest.raises(RegistryError, match=r"'walk' is defined twice: .*s\.py:\d+ and .*s\.py:\d+"):
-        SkillRegistry.from_file(path)
+        skills_of(path)
 
 
 def test_a_skill_imported_into_a_second_module_is_no_double(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -116,11 +117,11 @@ def test_a_skill_imported_into_a_second_module_is_no_double(tmp_path: Path, monk
 )
 def test_a_set_that_cannot_be_loaded_leaves_the_old_one_in_place(tmp_path: Path, text: str, reason: str) -> None:
     path = write(tmp_path / "s.py", SKILLS)
-    registry = SkillRegistry.from_file(path)
+    registry = skills_of(path)
     walk, version = registry.get("walk"), registry.version
     write(path, text)
     with pytest.raises(RegistryError, match=reason):
-        registry.replace(SkillRegistry.from_file(path))
+        registry.replace(skills_of(path))
     assert registry.get("walk") is walk and registry.version == version
 
 
@@ -141,12 +142,12 @@ def test_modules_are_read_anew_and_a_broken_one_changes_nothing(tmp_path: Path, 
 
 def test_the_text_skill_is_the_named_one_or_the_only_one_that_speaks(tmp_path: Path) -> None:
     path = write(tmp_path / "s.py", SKILLS)
-    assert SkillRegistry.from_file(path, text_skill="nod").text_skill is not None
+    assert skills_of(path, text_skill="nod").text_skill is not None
     with pytest.raises(RegistryError, match="text_skill 'shout' is not among the skills"):
-        SkillRegistry.from_file(path, text_skill="shout")
+        skills_of(path, text_skill="shout")
     write(path, SKILLS.replace('@robot_skill(subsystem="legs")', '@robot_skill(subsystem="legs", speaks_text=True)'))
     with pytest.raises(RegistryError, match="several skills speak text"):
-        SkillRegistry.from_file(path)
+        skills_of(path)
 
 
 def test_a_package_of_skills_is_read_anew_with_its_modules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

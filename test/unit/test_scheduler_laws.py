@@ -10,8 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from shell_kit import Node, mapper, reference_schedule
 
-from bench.assumed_conditions import AssumedConditions
-from bench.dry_run import DryRun, dry_run
+from bench.dry_run import AssumedConditions, DryRun, dry_run
 from bench.virtual_clock import VirtualClock
 from function_tokens.parsing.parser import StreamingParser
 from function_tokens.scheduling.calls import Call

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 from layer_prompts import S1, Observation, advised, baseline, call, observed, plan_for, planned, running, said, steps, thing
 
+from bench.baselines import PlanAndExecutePlanner, ReactPlanner
 from bench.simulated_model.layers import answer
 from bench.simulated_model.prompt import Question
 from planners.plan import Plan, Subtask
 from planners.prompts.prompt import CallReport
-from planners.strategies.baselines.baselines import PlanAndExecutePlanner, ReactPlanner
 from planners.strategies.layered.prompts import step_message
 from planners.strategies.turns import Known, TurnResult
 

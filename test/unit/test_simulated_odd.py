@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from layer_prompts import JUDGE, S1, S1P, S2, S3, baseline, stream_planner
 
+from bench.baselines import PlanAndExecutePlanner, ReactPlanner
 from bench.simulated_model import service
 from bench.simulated_model.layers import answer
 from bench.simulated_model.model_dialects import RecordedRequest
@@ -17,7 +18,6 @@ from bench.simulated_model.prompt import Question
 from bench.simulated_model.table import load_table
 from bench.simulated_model.where import default_table
 from planners.prompts.blocks import block
-from planners.strategies.baselines.baselines import PlanAndExecutePlanner, ReactPlanner
 
 WORDS = (
     "go to the kitchen look for a ball if you find one then bark take picture of it stop resume when see person otherwise and"

@@ -18,6 +18,7 @@ from kalos_fake import registry
 from layer_prompts import OPTIONS, S1P, S2, baseline, observed, thing
 from typer.testing import CliRunner
 
+from bench.baselines import ReactPlanner
 from bench.dry_run import dry_run
 from bench.simulated_model import service
 from bench.simulated_model.model_dialects import RecordedRequest
@@ -33,7 +34,6 @@ from planners.models.base import CancelToken, Message, ModelError, ModelRequest,
 from planners.models.config import load_models, parse_spec
 from planners.models.factory import make_client
 from planners.prompts.blocks import block
-from planners.strategies.baselines.baselines import ReactPlanner
 from planners.strategies.layered.prompts import first_action_message
 from planners.strategies.turns import Known
 from skill_kernel.codes import ModelCode

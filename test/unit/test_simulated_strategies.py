@@ -9,9 +9,9 @@ import pytest
 from kalos_fake import registry
 from layer_prompts import OPTIONS, advised, baseline, call, judged, observed, planned, said, stream_planner, thing
 
+from bench.baselines import PlanAndExecutePlanner, ReactPlanner
 from bench.dry_run import dry_run
 from function_tokens.mapper import Mapper
-from planners.strategies.baselines.baselines import PlanAndExecutePlanner, ReactPlanner
 from planners.strategies.turns import Known, TurnResult
 
 BALL_TASK = (

@@ -9,9 +9,9 @@ import pytest
 from shell_kit import mapper
 from step_kit import Asked, Plan
 
-from bench.assumed_conditions import AssumedConditions
-from bench.dry_run import DryRun, dry_run
+from bench.dry_run import AssumedConditions, DryRun, dry_run
 from function_tokens.routines import Routine, RoutineStore
+from function_tokens.scheduling.conditions import Answer
 from skill_kernel.codes import CallCode, Outcome, ParseCode
 from skill_kernel.events import ProcessKind, StreamEvent, StreamKind
 
@@ -194,6 +194,20 @@ def test_an_unknown_condition_runs_nothing_and_fails_the_step() -> None:
     assert run.reason == "failure"
 
 
+def test_a_condition_whose_source_raises_is_unknown_and_ends_the_step_at_once() -> None:
+    class Broken(Asked):
+        def ask(self, condition: str, answer: Answer, process_id: str) -> None:
+            raise ZeroDivisionError("integer modulo by zero")
+
+    plan = Plan(conditions=Broken())
+    plan.write('<step><if cond="7 % people_visible()"><nod/></if><else><turn/></else></step>')
+    plan.close()
+    assert plan.begun == ["step"]
+    step = plan.result("step")
+    assert step.code == CallCode.CONDITION_UNKNOWN and "ZeroDivisionError: integer modulo by zero" in step.error
+    assert not plan.scheduler.live_calls
+
+
 def test_a_judge_does_not_hold_up_what_runs_and_has_a_deadline() -> None:
     plan = Plan(manual=False, settings={"condition_timeout_s": 4.0})
     plan.write('<walk s="9"/><step><if cond="it is dark"><nod/></if></step><step><turn/></step>')
@@ -351,7 +365,7 @@ def test_a_routine_that_is_removed_while_it_begins_is_performed_whole(tmp_path: 
     class Removed(RoutineStore):
         def get(self, name: str) -> Routine | None:
             found = super().get(name)
-            self.remove(name)
+            (tmp_path / "routines.json").unlink(missing_ok=True)
             return found
 
     store = Removed(tmp_path / "routines.json", clock=lambda: 0.0)

@@ -3,16 +3,17 @@
 
 from __future__ import annotations
 
+from bench.performing import SETTINGS
 from bench.simulated_model.prompt import results_of
 from planners.models.base import ModelRequest
 from planners.prompts.prompt import CallReport, RobotFacts
 from planners.strategies.stream.stream_planner import Conversation, StreamPlanner
-from planners.strategies.turns import DEFAULTS, Known, PlanEnded, TurnResult
+from planners.strategies.turns import Known, PlanEnded, TurnResult
 from skill_kernel.codes import ModelCode, TaskCode
 
 
 def planner(conversation: Conversation | None = None, **settings: int) -> StreamPlanner:
-    made = StreamPlanner(RobotFacts("desk", "", []), list, {**DEFAULTS, **settings}, conversation)
+    made = StreamPlanner(RobotFacts("desk", "", []), list, {**SETTINGS, **settings}, conversation)
     made.begin("nod", sender="somebody")
     return made
 

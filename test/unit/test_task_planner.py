@@ -65,7 +65,7 @@ def test_an_unusable_first_answer_is_asked_for_once_more_with_the_fault_shown(ba
 @pytest.mark.parametrize("answers", [["chatter", "more chatter"], [ModelCode.MODEL_CONNECTION], [SILENT]])
 def test_without_a_usable_answer_the_instruction_is_the_plan_and_a_later_answer_replaces_it(answers: list[object]) -> None:
     bench = Bench([*answers, PLAN])  # type: ignore[list-item]
-    bench.run(OLD.deadline_s + 5.0)
+    bench.run(OLD["deadline_s"] + 5.0)
     fallback = bench.plans[0]
     assert [s.description for s in fallback.subtasks] == [bench.instruction] and fallback.made_by == FALLBACK
     assert fallback.complete and [t[0] for t in bench.told] == ["degraded"]
@@ -108,10 +108,10 @@ def test_nothing_is_asked_while_nothing_happens() -> None:
 
 
 def test_not_cost_aware_it_asks_every_two_seconds() -> None:
-    bench = Bench([PLAN, *["<keep/>"] * 50], settings=replace(OLD, cost_aware=False), latency_s=0.5)
+    bench = Bench([PLAN, *["<keep/>"] * 50], settings=OLD | {"cost_aware": False}, latency_s=0.5)
     bench.run(25.5)
     assert len(bench.asked) == 11
-    bench.settings.cost_aware = True
+    bench.settings["cost_aware"] = True
     bench.run(60.0)
     assert len(bench.asked) == 11
 

@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 from task_kit import OLD, PLAN, SILENT, Bench, planned
 
@@ -28,7 +26,7 @@ def lives_on_failures(bench: Bench, answer: str, gap_s: float = 4.0, most: int =
 @pytest.mark.parametrize("answer", ["<keep/>", PLAN, '<subtask id="t1"/><subtask id="t2"/>'])
 def test_the_same_plan_failing_again_and_again_is_given_up(answer: str) -> None:
     bench = planned()
-    assert lives_on_failures(bench, answer) == OLD.repeats
+    assert lives_on_failures(bench, answer) == OLD["max_repeats"]
     assert "same plan has failed 3 times" in bench.plans[-1].reason and "blocked" in bench.plans[-1].reason
 
 
@@ -57,7 +55,7 @@ def test_a_failure_that_is_an_answer_makes_it_look_again_and_is_no_reason_to_giv
 
 def test_plans_that_alternate_or_are_ever_new_are_given_up_too() -> None:
     bench = planned()
-    assert lives_on_failures(bench, "<subtask>try way number #</subtask>") == OLD.failures
+    assert lives_on_failures(bench, "<subtask>try way number #</subtask>") == OLD["max_failures"]
     assert "8 failures in a row" in bench.plans[-1].reason
     bench = planned()
     for number in range(20):
@@ -73,7 +71,7 @@ def test_plans_that_alternate_or_are_ever_new_are_given_up_too() -> None:
 def test_without_a_model_a_task_that_only_fails_is_given_up_as_well() -> None:
     bench = Bench([ModelCode.MODEL_CONNECTION] * 200)
     bench.run(3.0)
-    for number in range(OLD.failures):
+    for number in range(OLD["max_failures"]):
         assert not bench.plans[-1].over
         bench.fail(number)
         bench.run(4.0)
@@ -96,7 +94,7 @@ def test_progress_gives_new_patience_and_failures_at_one_moment_count_as_one() -
 
 
 def test_a_plan_is_changed_a_bounded_number_of_times() -> None:
-    bench = planned(settings=replace(OLD, revisions=4))
+    bench = planned(settings=OLD | {"max_revisions": 4})
     for number in range(20):
         bench.planner.paused(True)
         bench.planner.paused(False)
@@ -136,7 +134,7 @@ def test_whoever_waits_because_of_a_failure_hears_that_no_usable_answer_came() -
     bench = planned()
     bench.answers = [SILENT]
     bench.fail()
-    bench.run(0.2 + GAP_S + OLD.deadline_s + 0.1)
+    bench.run(0.2 + GAP_S + OLD["deadline_s"] + 0.1)
     assert kept(bench) == 1
     faulty = planned()
     faulty.answers = [ModelCode.MODEL_SERVER] * 5
@@ -151,7 +149,7 @@ def test_whoever_waits_because_of_a_failure_hears_that_no_usable_answer_came() -
 
 
 def test_whoever_waits_because_of_a_failure_hears_that_the_plan_is_not_changed_any_more() -> None:
-    bench = planned(settings=replace(OLD, revisions=0))
+    bench = planned(settings=OLD | {"max_revisions": 0})
     bench.fail()
     bench.run(2.0)
     assert kept(bench) == 1 and len(bench.asked) == 1

@@ -156,7 +156,7 @@ def test_laws_hold_in_any_order_of_events(events: list[tuple[str, object]]) -> N
             assert words.setdefault(subtask.id, subtask.description) == subtask.description or "changed" in subtask.description
     assert all(not p.over or p is bench.plans[-1] for p in bench.plans if p.achieved or p.given_up)
     # Each cause is asked for at most twice (its repair), but for a model that fails, which is asked ever more seldom.
-    broken = sum(name == "break" for name, _ in events) + bench.clock.now() / OLD.deadline_s
+    broken = sum(name == "break" for name, _ in events) + bench.clock.now() / OLD["deadline_s"]
     assert len(bench.asked) <= 2 * (happened + broken + len([e for e in events if e == ("say", "junk")])) + 4
     before = len(bench.asked), len(bench.plans)
     bench.planner.end()

@@ -10,8 +10,7 @@ from types import SimpleNamespace
 import pytest
 from shell_kit import mapper
 
-from bench.assumed_conditions import AssumedConditions
-from bench.dry_run import VirtualExecutor
+from bench.dry_run import AssumedConditions, VirtualExecutor
 from bench.virtual_clock import VirtualClock
 from function_tokens.parsing.parser import StreamingParser
 from function_tokens.scheduling.scheduler import Scheduler
