@@ -13,7 +13,7 @@ QUICK := not slow and not faults and not quarantined
 # The tests start hundreds of processes: each module is compiled for the first of them and not for each.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup build test test-slow test-faults test-extras lint unit integration repeat demo bench clean
+.PHONY: help setup build test test-slow test-faults test-security test-extras soak fuzz lint unit integration repeat demo bench clean
 
 help: ## these lines
 	@sed -nE 's/^([a-z-]+):.*## (.*)/  make \1\t\2/p' Makefile | expand -t 24
@@ -45,8 +45,22 @@ test-slow: setup ## what takes minutes, and the property tests with all their ex
 	@$(ENV) pytest -q -n auto --hypothesis-profile thorough -m "(slow or hypothesis) and not faults and not quarantined" test/unit
 	@$(ENV) $(SHELL_DOMAIN) pytest -q -m "slow and not faults and not quarantined" test/integration test/launch
 
-test-faults: setup ## nodes killed, links cut, floods, races, recordings replayed: minutes
+test-faults: setup ## nodes killed, links cut, floods, races, recordings replayed: minutes; then an hour of chaos
 	@$(ENV) $(SHELL_DOMAIN) pytest -q -m "faults and not quarantined" test
+	@$(MAKE) --no-print-directory soak
+
+soak: MINUTES ?= 60
+soak: setup ## chaos on two robots, drawn from a seed, and the laws that hold afterwards (MINUTES=60, SEED=… to repeat one)
+	@$(ENV) SOAK_MINUTES=$(MINUTES) SOAK_SEED=$(SEED) pytest -q -s -o faulthandler_timeout=0 test/integration/soak.py
+
+fuzz: MINUTES ?= 10
+fuzz: setup ## fuzzers of parser, guard, offline parser, loaders and recordings, each for MINUTES=10; finds are in out/fuzz
+	@$(ENV) python3 -c 'import atheris' 2>/dev/null || python3 -m pip install --quiet -r requirements/fuzzing.txt
+	@$(ENV) python3 test/fuzz/fuzz.py --minutes $(MINUTES)
+
+test-security: setup ## the keystore of SROS 2 with a Fast DDS that has the security plug-in (Debian's, 20 MB into .secure-dds)
+	@scripts/secure_dds.sh
+	@$(ENV) $(SHELL_DOMAIN) pytest -q test/integration/test_security.py
 
 test-extras: setup ## what only the heavy extras have (ultralytics, sentence-transformers: 6 GB into .venv-extras)
 	@scripts/extras.sh
@@ -58,4 +72,4 @@ bench: setup ## the benchmarks, each beside its reference
 	@$(ENV) python3 -m bench.run_all
 
 clean: ## removes all that the other targets made, except out/
-	rm -rf .venv .venv-apt .venv-extras build build-apt install install-apt log .mypy_cache .ruff_cache .pytest_cache .hypothesis *.egg-info
+	rm -rf .venv .venv-apt .venv-extras .secure-dds build build-apt install install-apt log .mypy_cache .ruff_cache .pytest_cache .hypothesis *.egg-info

@@ -8,8 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from ghostshell_ros.perception.boxes import iou
-from ghostshell_ros.perception.detector import Box
+from ghostshell_ros.perception.detector import Box, iou
 
 Floats = npt.NDArray[np.float32]
 

@@ -17,7 +17,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from ghostshell_ros.perception.boxes import to_boxes
+from ghostshell_ros.perception.detector import to_boxes
 from scripts.detector.average_precision import scores, truth_of
 from scripts.detector.network import STRIDE, Answers, Network, middles
 from scripts.detector.shapes import LABELS
