@@ -338,8 +338,10 @@ def test_random_bytes_as_text_harm_nobody(watch: Observer) -> None:
             alphabet = [*"</>=&;![]- \n'\"a", "wait", "sleep", "<![CDATA["]
             text = "".join(rng.choices(alphabet, k=rng.randrange(1, 800)))
         process_id = watch.stream("<nothing_known>" + text, pieces=rng.randrange(1, 20))
-        watch.drained(process_id)
+        watch.wait_event(StreamKind.ENDED, process_id=process_id)
         wait_until(lambda named=process_id: watch.codes(named), 3.0, "an event with a code")
+        watch.interrupt(process_id, "text that is behind an end tag is spoken, for as long as it takes")
+        watch.drained(process_id)
     obeys(watch)
 
 
