@@ -16,6 +16,7 @@ from planners.memory.records import MAX_TEXT, MAX_TIME_S, Record, Tier, Viewer, 
 from planners.memory.schema import select
 
 MAX_LIMIT = 10_000
+MAX_KINDS = 50
 MAX_WORDS = 24
 """Of a longer text the first words count."""
 RARE = 1000
@@ -70,6 +71,8 @@ class Query:
             raise ValueError(f"limit must be 1 to {MAX_LIMIT} records, not {self.limit}")
         if len(self.text) > MAX_TEXT:
             raise ValueError(f"the words to look for have {len(self.text)} characters; {MAX_TEXT} are allowed")
+        if len(self.kinds) > MAX_KINDS:
+            raise ValueError(f"{len(self.kinds)} kinds of records are asked for; {MAX_KINDS} are allowed")
 
 
 def conditions(query: Query) -> tuple[str, list[Any]]:

@@ -26,9 +26,10 @@ from ghostshell_ros.drivers.speak_driver import SpeakDriver
 from ghostshell_ros.executables import MIND, NODES, _maker
 from ghostshell_ros.runtime.goal_client import GoalEnd
 from ghostshell_ros.runtime.goal_server import GoalServer
-from ghostshell_ros.runtime.node import RuntimeNode
+from ghostshell_ros.runtime.node import Level, RuntimeNode
 from ghostshell_ros.runtime.node import _works_for as working
 from ghostshell_ros.runtime.node_runtime import NodeHost
+from ghostshell_ros.sim.world import SimWorld
 from pipeline_support import Observer
 from ros_support import wait_until
 from skill_kernel.codes import ParseCode, TaskCode
@@ -198,6 +199,24 @@ def test_a_gate_whose_callback_raises_halts(placed: Callable[..., str], monkeypa
     finally:
         gate.close()
         gate.destroy_node()
+
+
+def test_a_robot_whose_physics_fails_falls_silent_and_says_so(
+    placed: Callable[..., str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    placed("still", robot="kalos")
+    monkeypatch.setattr(SimWorld, "advance", lambda self, dt: 1 / 0)
+    node: Any = _maker("sim")()
+    try:
+        node._physics.join(5.0)
+        published: list[Any] = []
+        monkeypatch.setattr(node._sensors, "publish", published.append)
+        node._publish_s = 0.0
+        node._publish()
+        assert node.health().level is Level.ERROR and not published
+    finally:
+        node.close()
+        node.destroy_node()
 
 
 COCOS = ("sim", "MoveJointsDriver", "ShowFaceDriver")

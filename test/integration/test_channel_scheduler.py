@@ -15,13 +15,13 @@ from ghostshell.msg import CallEvent as CallMessage
 from ghostshell.srv import Interrupt
 from kernel_robot import ROBOT_YAML
 
-from ghostshell_ros.nodes.channel_scheduler.node import MAX_PROCESSES
+from ghostshell_ros.nodes.channel_scheduler.node import MAX_CHARS, MAX_PROCESSES
 from ghostshell_ros.runtime.goal_server import Goal, GoalServer
 from ghostshell_ros.runtime.node import RuntimeNode
 from ghostshell_ros.wire.events import read_events
 from ghostshell_ros.wire.qos import LATCHED, STREAM
 from ros_support import ROOT, Processes, wait_until
-from skill_kernel.codes import TaskCode
+from skill_kernel.codes import ParseCode, TaskCode
 from skill_kernel.events import CallKind, EventKind, RunEvent, StreamKind
 
 
@@ -94,6 +94,15 @@ def test_speech_that_was_refused_once_begins_whole(kernel: Kernel) -> None:
     assert [c.seq for c in kernel.contents] == list(range(len(kernel.contents)))
     assert "".join(c.text for c in kernel.contents) == "Hello, my friend"
     kernel.call_soon(kernel.goals[1].succeed, ExecuteSkill.Result(outcome=CallMessage.DONE))
+
+
+def test_a_stream_of_tokens_that_no_parser_bounds_is_ended(kernel: Kernel) -> None:
+    half = "x" * (MAX_CHARS // 2)
+    kernel.say((FunctionToken.CHAR, half), (FunctionToken.CHAR, half), (FunctionToken.CHAR, "one more"))
+    kernel.say((FunctionToken.SELF_CONTAINED, "clock_now"), first=3)
+    wait_until(lambda: any(e.kind == StreamKind.ENDED for e in kernel.events), 10.0, "the stream has ended")
+    assert ParseCode.LIMIT_EXCEEDED in {e.error_code for e in kernel.events}
+    assert not any(goal.request.call.function == "clock_now" for goal in kernel.goals)
 
 
 def test_the_process_forgotten_first_is_the_one_unused_for_longest(kernel: Kernel) -> None:

@@ -202,6 +202,6 @@ def test_bad_questions_are_named_and_no_memory_is_a_named_error_in_time(nodes: P
     stop.set()
     assert robot.memory("who?", stop=stop, timeout_s=5.0).cancelled
     start(nodes, tmp_path, robot)
-    for fields in ({"question": "x" * 2000}, {"tiers": [7]}, {"radius": float("nan")}):
+    for fields in ({"question": "x" * 2000}, {"kinds": ["note"] * 51}, {"tiers": [7]}, {"radius": float("nan")}):
         found = robot.ask(**fields)
         assert found is not None and not found.success and found.error_code == QueryMemory.Request.QUERY_INVALID, fields

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How many examples a costly property test tries: a quarter at each commit, all with hypothesis's profile `thorough`."""
+"""How many examples a property test tries: a quarter at each commit, all with hypothesis's profile `thorough`."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ THOROUGH = "thorough"
 def register() -> None:
     """Register both profiles and load the quick one; `pytest --hypothesis-profile thorough` loads the other."""
     # No property test is judged by the time that an example takes: the machine is shared.
-    for name in ("quick", THOROUGH):
-        settings.register_profile(name, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+    for name, number in ("quick", 25), (THOROUGH, 100):
+        settings.register_profile(name, max_examples=number, deadline=None, suppress_health_check=[HealthCheck.too_slow])
     settings.load_profile("quick")
 
 

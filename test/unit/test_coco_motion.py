@@ -42,7 +42,10 @@ def test_it_walks_the_distance_straight(distance: float) -> None:
     assert measured.peak_tilt < 12
 
 
-@pytest.mark.parametrize(("speed", "amplitude"), [(0, 0), (100, 100), (100, 0), (0, 100)])
+@pytest.mark.parametrize(
+    ("speed", "amplitude"),
+    [(100, 100), *(pytest.param(*pair, marks=pytest.mark.slow) for pair in [(0, 0), (100, 0), (0, 100)])],
+)
 def test_it_walks_the_distance_at_any_speed_and_amplitude(speed: float, amplitude: float) -> None:
     measured = CocoSim().run("spider_run_distance", speed=speed, amplitude=amplitude, distance=40)
     _stood(measured)
@@ -160,7 +163,7 @@ def test_push_ups_move_the_body_up_and_down() -> None:
 
 
 EXTREMES = [
-    ("spider_run_distance", {"distance": 200, "speed": 100, "amplitude": 100}),
+    pytest.param("spider_run_distance", {"distance": 200, "speed": 100, "amplitude": 100}, marks=pytest.mark.slow),
     pytest.param("spider_run_distance", {"distance": -200, "speed": 0, "amplitude": 100}, marks=pytest.mark.slow),
     pytest.param("spider_rotate", {"angle": -360}, marks=pytest.mark.slow),
     ("spider_wave_move", {"speed": 100, "amplitude": 100, "times": 6}),

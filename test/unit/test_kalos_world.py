@@ -46,7 +46,7 @@ def test_without_a_command_it_stands_still_and_feels_gravity(robot: KalosSim) ->
     assert robot.world.sensor("accelerometer") == pytest.approx((0.0, 0.0, 9.81), abs=0.5)
 
 
-@pytest.mark.parametrize("speed", [pytest.param(0.3, marks=pytest.mark.slow), 0.5, -0.3])
+@pytest.mark.parametrize("speed", [0.5, *(pytest.param(v, marks=pytest.mark.slow) for v in (0.3, -0.3))])
 def test_it_walks_a_metre_as_far_as_its_velocity_says(robot: KalosSim, speed: float) -> None:
     robot.go(0.5, (speed, 0.0, 0.0))
     before = robot.world.base().pose
@@ -99,7 +99,8 @@ def test_sudden_reversals_do_not_throw_it(robot: KalosSim, there: tuple[float, f
     assert robot.tilt < 0.35 and robot.lowest > 0.24
 
 
-@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [0, 1])
 def test_random_commands_do_not_throw_it(seed: int) -> None:
     random, robot = np.random.default_rng(seed), kalos()
     for _ in range(14):

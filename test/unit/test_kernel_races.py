@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kernel_bench import ROBOT
+from thorough import examples
 
 from skill_kernel import Outcome, PauseEvent, SkillReturn, robot_skill
 from skill_kernel.calls import Accepted, CallResult, CallSpec
@@ -93,7 +94,7 @@ def test_thousands_of_races_break_no_rule() -> None:
         choose = random.Random(worker)
         mine: list[str] = []
         number = 0
-        while arena.started <= 700 and time.monotonic() < give_up_s:
+        while arena.started <= examples(800) and time.monotonic() < give_up_s:
             number += 1
             process, action = choose.choice(["p0", "p1"]), choose.random()
             if action < 0.55:
@@ -150,5 +151,5 @@ def test_thousands_of_races_break_no_rule() -> None:
     state = kernel.state()
     assert not any(s.call_ids or s.process_id for s in state.subsystems) and not state.running and not state.processes
     assert {c for c, r in results.items() if len(r) == 1} == accepted and all(len(r) == 1 for r in results.values())
-    assert arena.started > 700 and arena.rested > 0
+    assert arena.started > examples(800) and arena.rested > 0
     assert {r[0].outcome for r in results.values()} >= {Outcome.DONE, Outcome.INTERRUPTED}

@@ -94,7 +94,7 @@ class Endless:
             self.sent += len(self.piece)
 
 
-@pytest.mark.parametrize("status", [200, 400, 500])
+@pytest.mark.parametrize("status", [pytest.param(200, marks=pytest.mark.slow), 400, pytest.param(500, marks=pytest.mark.slow)])
 def test_a_body_without_end_is_an_error_of_the_server(ask: Any, status: int) -> None:
     body = Endless(b"data: " + b"x" * 60_000)
     events, error = ask(body, status)

@@ -207,7 +207,7 @@ def call(number: int) -> Record:
     return Record(Tier.M1, Kind.CALL, NOON + 100 + number / 100, "kalos did search(what=ball)", told, who)
 
 
-@pytest.mark.parametrize(("calls", "known"), [(1010, True), (20_050, False)])
+@pytest.mark.parametrize(("calls", "known"), [(1010, True), pytest.param(20_050, False, marks=pytest.mark.slow)])
 def test_a_thing_is_found_among_many_newer_records_with_its_name_or_the_answer_says_that_it_looked_at_few(
     memory: Memory, calls: int, known: bool
 ) -> None:

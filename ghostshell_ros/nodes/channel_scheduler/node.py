@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import secrets
+from collections import Counter
 from dataclasses import dataclass, field
 
 from ghostshell.msg import FunctionToken as TokenMsg
@@ -34,6 +35,9 @@ NO_PROCESS = "none-"
 MAX_PROCESSES = 16
 """Maximum number of processes with calls. Twice as many are remembered, so that late tokens of ended ones end as dropped."""
 
+MAX_CHARS = 4_000_000
+"""Maximum number of characters in the tokens of a stream, which any node may send."""
+
 AT_REST = 2
 """Without calls, one of so many heartbeats is sent."""
 
@@ -43,6 +47,7 @@ class _Process:
     scheduler: Scheduler
     oldest_epoch: int = 0
     next_seq: dict[str, int] = field(default_factory=dict)
+    characters: Counter[str] = field(default_factory=Counter)
 
 
 class ChannelScheduler(RuntimeNode):
@@ -138,6 +143,11 @@ class ChannelScheduler(RuntimeNode):
         if message.seq != expected:
             why = f"token {expected} of stream {stream_id} is missing (got {message.seq}); the stream is ended"
             scheduler.end_stream(stream_id, int(ParseCode.SEQUENCE_GAP), why)
+        process.characters[stream_id] += sum(map(len, (message.name, message.text, *message.attr_names, *message.attr_values)))
+        if process.characters[stream_id] > MAX_CHARS:
+            why = f"the tokens of stream {stream_id} hold more than {MAX_CHARS} characters; the stream is ended"
+            scheduler.end_stream(stream_id, int(ParseCode.LIMIT_EXCEEDED), why)
+            return
         if message.kind == TokenMsg.END:
             scheduler.end_stream(stream_id, message.error_code, message.error_msg)
         elif message.kind == TokenMsg.REPAIR:

@@ -113,7 +113,7 @@ class Sim(RuntimeNode):
         self.steady_timer(PACE_S, self._take_pace)
         self._viewer = self._open_viewer() if viewer else None
         self._ending = threading.Event()
-        self._physics = threading.Thread(target=self._step, name="physics", daemon=True)
+        self._physics = threading.Thread(target=self.guarded(self._step), name="physics", daemon=True)
         self._pictures.start()
         self._pace_from = (self.steady_now(), self._world.time)
         self._physics.start()
@@ -152,7 +152,10 @@ class Sim(RuntimeNode):
         return info
 
     def _step(self) -> None:
-        """Let simulated time follow steady time, whatever the executor does. On the physics thread."""
+        """Let simulated time follow steady time, whatever the executor does. On the physics thread.
+
+        Should physics fail, the robot falls silent: the gate halts for that, and `health` says why.
+        """
         due = time.monotonic()
         while not self._ending.is_set():
             slice_s = REST_STEP_S if time.monotonic() - self._moved_s > REST_S else STEP_S
@@ -177,6 +180,8 @@ class Sim(RuntimeNode):
             )
 
     def health(self) -> Health:
+        if not self._physics.is_alive():
+            return Health("physics ended; the log says why", Level.ERROR)
         values = {"real-time factor": round(self._pace, 2)}
         return Health("behind", Level.WARN, values) if self._pace < SLOW * self._rtf else Health("running", values=values)
 
@@ -219,6 +224,8 @@ class Sim(RuntimeNode):
         return time_message(self._world.time)
 
     def _publish(self) -> None:
+        if not self._physics.is_alive():
+            return
         now = self.steady_now()
         if self._simulated_time or self._world.speed() > STILL:
             self._moved_s = now

@@ -11,7 +11,7 @@ from ghostshell.msg import FunctionToken as TokenMsg
 from ghostshell.msg import LlmChunk
 from ghostshell.srv import Interrupt
 
-from function_tokens.parsing.parser import StreamingParser
+from function_tokens.parsing.parser import REASONING_TAGS, StreamingParser
 from function_tokens.parsing.tokens import FunctionToken, ParseError, ParserLimits
 from ghostshell_ros.runtime.matched_publisher import MatchedPublisher
 from ghostshell_ros.runtime.node import RuntimeNode
@@ -46,7 +46,7 @@ class TokenParser(RuntimeNode):
             "mode", "lenient", "strict ends a stream at its first violation, lenient mends it", choices=("lenient", "strict")
         )
         self._reasoning = self.declare(
-            "reasoning_tags", ["think", "thinking", "reasoning"], "elements whose text is neither spoken nor executed"
+            "reasoning_tags", list(REASONING_TAGS), "elements whose text is neither spoken nor executed"
         )
         self._max_chars = self.declare(
             "max_stream_chars", 1_000_000, "length of one stream at most [characters]", 1000, 100_000_000
