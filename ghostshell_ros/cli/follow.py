@@ -4,8 +4,10 @@
 from __future__ import annotations
 
 import queue
+import signal
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from diagnostic_msgs.msg import DiagnosticArray
@@ -33,6 +35,10 @@ SILENT_S = 4.0
 """Without the scheduler's heartbeat for this long, a robot has ended or has lost its task."""
 PROBE_S = 0.05
 """Time between two looks for the process scheduler."""
+CONFIRM_S = 5.0
+"""The end of a cancelled task is waited for so long."""
+HERE_S = 0.5
+"""The robot is told at this interval that somebody follows the task; without it for 5 s the robot ends it."""
 NODES = ("process_scheduler", "skill_kernel", "channel_scheduler")
 """Nodes that a task needs."""
 
@@ -85,6 +91,8 @@ class RobotClient(RunListener):
         self._prober = self.steady_timer(PROBE_S, self._probe)
         self._goal: SentGoal | None = None
         self.process_id = ""
+        self._here = self.create_publisher(ProcessHeartbeat, "sender_heartbeat", SENSORS)
+        self.following = self.steady_timer(HERE_S, self._tell)
         self.view = RunView(shows=lambda process_id: process_id in ("", self.process_id))
         self._seen: set[str] = set()
         self.heard_s = time.monotonic()
@@ -109,6 +117,10 @@ class RobotClient(RunListener):
         """Cancel the task; its end still arrives."""
         if self._goal is not None:
             self._goal.cancel()
+
+    def _tell(self) -> None:
+        if self.process_id:
+            self._here.publish(ProcessHeartbeat(process_ids=[self.process_id]))
 
     def _probe(self) -> None:
         if self._task.server_is_ready():
@@ -153,14 +165,34 @@ def wait_ready(client: RobotClient, timeout_s: float, alive: Callable[[], bool] 
         time.sleep(PROBE_S)
 
 
-def run_task(client: RobotClient, instruction: str, *, timeout_s: float) -> RunTask.Result:
-    """Send an instruction and show what happens until the task has ended. Ctrl-C cancels it and waits for its end."""
+@contextmanager
+def signals() -> Iterator[list[int]]:
+    """Collect the signals that ask a command to end, but for those that are ignored, as under nohup."""
+    heard: list[int] = []
+    numbers = [n for n in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP) if signal.getsignal(n) is not signal.SIG_IGN]
+    before = {number: signal.signal(number, lambda n, _: heard.append(n)) for number in numbers}
+    try:
+        yield heard
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def run_task(client: RobotClient, instruction: str, *, timeout_s: float, detach: bool = False) -> RunTask.Result:
+    """Send an instruction and show what happens until the task has ended, or only until it has begun.
+
+    A signal, a screen that has gone and the deadline cancel it; its end is then waited for at most CONFIRM_S, or until the
+    next signal.
+    """
+    if detach:
+        client.following.cancel()
     client.call_soon(client.send, instruction)
     deadline = time.monotonic() + timeout_s
-    end, settle_s = None, 0.0
+    end, settle_s, cancelled = None, 0.0, ""
     held: list[tuple[str, Any]] = []
-    with RunScreen(client.view, client) as screen:
+    with signals() as asked_to_end, RunScreen(client.view, client) as screen:
         while end is None or time.monotonic() < settle_s:
+            why = f"asked to end by {signal.Signals(asked_to_end[0]).name}" if asked_to_end else ""
             try:
                 kind, message = client.inbox.get(timeout=0.1)
                 if kind == "end":
@@ -169,18 +201,29 @@ def run_task(client: RobotClient, instruction: str, *, timeout_s: float) -> RunT
                     held.append((kind, message))
             except queue.Empty:
                 pass
-            except KeyboardInterrupt:
-                client.cancel()
-                deadline = min(deadline, time.monotonic() + 3.0)
-            # The goal's feedback tells which process is ours, a moment later than its first events.
-            while held and (client.process_id or end is not None):
-                screen.hear(*held.pop(0))
-            screen.refresh()
+            try:
+                # The goal's feedback tells which process is ours, a moment later than its first events.
+                while held and (client.process_id or end is not None):
+                    screen.hear(*held.pop(0))
+                screen.refresh()
+            except (OSError, SystemExit):  # the terminal has gone, or the reader of the pipe, for which rich exits
+                why = "nobody reads any more"
             if end is None and time.monotonic() - client.heard_s > SILENT_S:
-                why = f"the robot's channel_scheduler is silent for {SILENT_S:g} s: the robot has ended, or this node died"
-                return failure(why, TaskCode.NODE_UNAVAILABLE)
-            if end is None and time.monotonic() > deadline:
                 client.cancel()
-                why = f"the task did not end within {timeout_s:g} s and was cancelled"
-                return failure(why, TaskCode.NODE_UNAVAILABLE)
+                silent = f"the robot's channel_scheduler is silent for {SILENT_S:g} s: the robot has ended, or this node died"
+                return failure(silent, TaskCode.NODE_UNAVAILABLE)
+            if end is None and detach and client.process_id:
+                how = f"it goes on; ghostshell stop {client.process_id} ends it"
+                return RunTask.Result(status=ProcessStatus.IN_PROGRESS.value, error_msg=how)
+            late = time.monotonic() > deadline
+            if end is None and cancelled and (late or len(asked_to_end) > 1):
+                unknown = f"{cancelled}; no answer says that it has ended: look with ghostshell ps, or ghostshell halt"
+                return failure(unknown, TaskCode.NODE_UNAVAILABLE)
+            if late and not cancelled:
+                why = f"not done within {timeout_s:g} s"
+            if end is None and why and not cancelled:
+                client.cancel()
+                cancelled, deadline = why, time.monotonic() + CONFIRM_S
+    if cancelled and end.error_code == TaskCode.CANCELLED:
+        end.error_msg = f"{cancelled}, so it was ended"
     return end

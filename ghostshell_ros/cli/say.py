@@ -31,9 +31,11 @@ def say(
     instruction: Annotated[str, typer.Argument(help="what the robot should do, in plain words")],
     robot: Robot = "coco",
     wait: Wait = 10.0,
-    timeout: Annotated[float, typer.Option(min=1.0, help="the task may take so long [s]")] = 600.0,
+    timeout: Annotated[float, typer.Option(min=1.0, help="end the task after this time, in seconds")] = 600.0,
+    detach: Annotated[bool, typer.Option("--detach", help="return when the task has begun, and let it go on")] = False,
 ) -> None:
-    """Send an instruction and follow the task live until it ends; Ctrl-C cancels it.
+    """Send an instruction and follow the task live until it ends. The task ends with this command: by Ctrl-C, with the
+    terminal, and within 5 s of a connection that is lost; with --detach it goes on.
 
     Exit status: 0 the task succeeded, 1 it did not, 2 no robot answers.
     """
@@ -43,12 +45,12 @@ def say(
     try:
         with spun(lambda: follow.RobotClient(robot)) as client:
             follow.wait_ready(client, wait)
-            end = follow.run_task(client, instruction, timeout_s=timeout)
+            end = follow.run_task(client, instruction, timeout_s=timeout, detach=detach)
     except follow.NotThereError as error:
         fail(error, command="say")
     print(follow.told(end))
     obeyed = end.status == ProcessStatus.STOPPED and not end.error_code
-    raise typer.Exit(0 if obeyed or end.status == ProcessStatus.SUCCESS else 1)
+    raise typer.Exit(0 if obeyed or end.status in (ProcessStatus.SUCCESS, ProcessStatus.IN_PROGRESS) else 1)
 
 
 As = Annotated[Role, typer.Option("--as", help="role whose key proves who asks; what safety halts only safety clears")]

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import math
+import os
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -21,10 +22,10 @@ AVAILABLE_S = 0.5
 """Time a call waits for its driver to be discovered."""
 ANSWER_S = 0.3
 """Time until a goal that was not accepted is asked for by its id, because the answer may be lost; for as long again."""
-SILENCE_S = 0.5
-"""Silence after which a driver is gone; it sends feedback every 0.1 s."""
-STALL_GRACE_S = 0.1
-"""Time for this process to hand over what has arrived, because silence may be its own stall."""
+SILENCE_S = 1.0
+"""Silence after which a driver is gone; it sends feedback every 0.1 s. The safety gate stops its motion much sooner."""
+BUSY_SILENCE_S = 3.0
+"""The same on a machine that is so busy that this process is held up, too."""
 CANCEL_S = 0.5
 """Time a stopped call waits for the driver's confirmation, which takes some ms; without it, nobody knows whether it stopped."""
 STOP_LOOK_S = 0.02
@@ -140,7 +141,7 @@ class ActionCaller:
                 call.sent.abandon()
             self._client.doubt()
             if state is _State.ACCEPTED:
-                text = f"the driver of {action} sent nothing for {SILENCE_S} s: it died or hangs; start it again"
+                text = f"the driver of {action} sent nothing for {SILENCE_S:g} s: it died or hangs; start it again{_load()}"
                 return self._lost(CallCode.DRIVER_LOST, text)
             what = "did not answer" if state is _State.SENT else f"was not found within {AVAILABLE_S} s"
             text = f"the driver of {action} {what}: is it running in this namespace?"
@@ -165,13 +166,17 @@ class ActionCaller:
 
         The stop event and the caller's deadline end it earlier, but not when it waits `to_the_end`.
         """
+        late_s, heard_at = 0.0, call.heard_at  # what this thread itself was late at its looks since the driver was heard
         while call.state in while_in and (to_the_end or not call.stop.is_set()):
             now = self._node.steady_now()
-            by = call.heard_at + SILENCE_S + STALL_GRACE_S if until is None else until
+            if heard_at != call.heard_at:
+                late_s, heard_at = 0.0, call.heard_at
+            by = heard_at + min(SILENCE_S + late_s, BUSY_SILENCE_S) if until is None else until
             left = (by if to_the_end else min(by, call.end_by)) - now
             if left <= 0:
                 break
             call.changed.wait(min(left, STOP_LOOK_S))
+            late_s += max(0.0, self._node.steady_now() - now - 2 * STOP_LOOK_S)
         return call.state
 
     def _ended(self, call: _Call, action: str, *, stopped: bool = False) -> DriverResult:
@@ -255,3 +260,9 @@ class ActionCaller:
     def _set(call: _Call, state: _State) -> None:
         call.state = state
         call.changed.notify_all()
+
+
+def _load() -> str:
+    """Return a hint that the driver may only be slow, where the machine has more to do than it can."""
+    load, cores = os.getloadavg()[0], os.cpu_count() or 1
+    return f", or the machine is too busy (load {load:.1f} on {cores} cores)" if load > 1.5 * cores else ""

@@ -15,6 +15,7 @@ from rclpy.task import Future
 from unique_identifier_msgs.msg import UUID
 
 from ghostshell_ros.runtime.node import RuntimeNode
+from ghostshell_ros.wire.qos import ACTIONS, REQUESTS
 
 PROBE_S = 0.15
 """Time between two requests that prove the way to a server which was discovered but has not answered yet."""
@@ -137,7 +138,7 @@ class GoalClient:
     def __init__(self, node: RuntimeNode, action_type: Any, name: str) -> None:
         self._node = node
         self._type = action_type
-        self._client = ActionClient(node, action_type, name)
+        self._client = ActionClient(node, action_type, name, feedback_sub_qos_profile=REQUESTS, **ACTIONS)
         self._answers = False
         self._probed_at = 0.0
 

@@ -11,6 +11,7 @@ from rclpy.action.server import ServerGoalHandle
 from rclpy.task import Future
 
 from ghostshell_ros.runtime.node import RuntimeNode, with_reason
+from ghostshell_ros.wire.qos import ACTIONS, REQUESTS
 from skill_kernel.codes import TaskCode
 
 RESULT_KEPT_S = 10
@@ -102,6 +103,8 @@ class GoalServer:
             handle_accepted_callback=self._accepted,
             cancel_callback=self._cancel,
             result_timeout=RESULT_KEPT_S,
+            feedback_pub_qos_profile=REQUESTS,
+            **ACTIONS,
         )
 
     @property

@@ -29,7 +29,7 @@ from rclpy.subscription import Subscription
 from rclpy.timer import Timer
 
 from ghostshell_ros.runtime.lean_executor import LeanExecutor
-from ghostshell_ros.wire.qos import DIAGNOSTICS
+from ghostshell_ros.wire.qos import DIAGNOSTICS, REQUESTS
 from skill_kernel.codes import TaskCode
 from skill_kernel.events import Notice
 
@@ -166,6 +166,7 @@ class RuntimeNode(Node):
                 why = self.caught(error, self.process_of(request))
                 return with_reason(srv_type.Response(), TaskCode.NODE_UNAVAILABLE, why)
 
+        options.setdefault("qos_profile", REQUESTS)
         return super().create_service(srv_type, srv_name, answer, **options)
 
     def guarded(self, callback: Callable[..., Any], process_id: str = "") -> Callable[..., Any]:

@@ -10,6 +10,7 @@ from rclpy.task import Future
 from std_srvs.srv import Trigger
 
 from ghostshell_ros.runtime.node import Later, RuntimeNode
+from ghostshell_ros.wire.qos import REQUESTS
 
 LOOK_S = 0.02
 """Time between two looks for a service that was not discovered yet."""
@@ -67,7 +68,7 @@ class ServiceClient:
 
     def __init__(self, node: RuntimeNode, service: Any, name: str) -> None:
         self.node = node
-        self.client = node.create_client(service, name)
+        self.client = node.create_client(service, name, qos_profile=REQUESTS)
 
     def discovered(self) -> bool:
         """Return whether the service is discovered now."""

@@ -40,7 +40,7 @@ from skill_kernel.processes.process import (
 IDLE_RETRY_S = 60.0
 """How long idle behaviour that failed is left alone."""
 
-PLANNER, SCHEDULER = "action_planner", "channel_scheduler"
+PLANNER, SCHEDULER, SENDER = "action_planner", "channel_scheduler", "sender"
 SCHEDULER_TICKS, DEBTOR_TICKS = 5, 20
 """Ticks of silence, after which the channel scheduler counts as gone, and a process ends for which the silent node works."""
 
@@ -100,6 +100,8 @@ class _Book:
     """Node that owes the next sign of life, "" for none."""
     silent_ticks: int = 0
     """Ticks since its last one."""
+    alone_ticks: int | None = None
+    """Ticks since its sender was last there; None for a process whose sender never said so."""
 
 
 class ProcessScheduler:
@@ -615,7 +617,9 @@ class ProcessScheduler:
         if node == SCHEDULER:
             self._silent_ticks = 0
         for book in (self._books[process_id] for process_id in process_ids if process_id in self._books):
-            if book.debtor == node:
+            if node == SENDER:
+                book.alone_ticks = 0
+            elif book.debtor == node:
                 book.silent_ticks = 0
 
     def _watch(self) -> None:
@@ -631,6 +635,10 @@ class ProcessScheduler:
             if debtor and book.silent_ticks > DEBTOR_TICKS:
                 why = f"node {debtor} no longer answers for it; see its log, and repeat the instruction"
                 self._end(process, ProcessStatus.FAILED, TaskCode.NODE_UNAVAILABLE, why)
+            elif book.alone_ticks is not None:
+                book.alone_ticks += 1
+                if book.alone_ticks > DEBTOR_TICKS:
+                    self._end(process, ProcessStatus.STOPPED, TaskCode.CANCELLED, "whoever sent it has gone")
 
     def restore(self, processes: Iterable[Process]) -> None:
         """Take up the processes of an earlier run, oldest first, as they were.

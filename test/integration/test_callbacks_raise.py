@@ -204,7 +204,7 @@ def test_a_gate_whose_callback_raises_halts(placed: Callable[..., str], monkeypa
 def test_a_robot_whose_physics_fails_falls_silent_and_says_so(
     placed: Callable[..., str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    placed("still", robot="kalos")
+    placed("still", robot="coco")
     monkeypatch.setattr(SimWorld, "advance", lambda self, dt: 1 / 0)
     node: Any = _maker("sim")()
     try:

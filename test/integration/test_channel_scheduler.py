@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -122,6 +123,7 @@ def test_the_process_forgotten_first_is_the_one_unused_for_longest(kernel: Kerne
 def test_a_process_too_many_is_refused_and_takes_no_other_one_s_place(kernel: Kernel) -> None:
     for n in range(MAX_PROCESSES):
         kernel.say((FunctionToken.SELF_CONTAINED, "clock_now"), (FunctionToken.END, ""), process=f"p{n}", stream=f"s{n}")
+    kernel.call_soon(time.sleep, 0.5)  # all goals arrive before one is taken
     wait_until(lambda: len(kernel.goals) == MAX_PROCESSES, 30.0, "all of them are at work")
     kernel.say((FunctionToken.SELF_CONTAINED, "clock_now"), (FunctionToken.END, ""), process="more", stream="more")
 

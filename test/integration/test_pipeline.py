@@ -6,6 +6,9 @@ from __future__ import annotations
 
 import math
 import random
+import signal
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -27,6 +30,7 @@ from skill_kernel.robot import RobotConfig
 
 NOD = '<head_act action="nod" duration="0.7"/>'
 LONG_WALK = '<spider_run_distance distance="60"/>'
+LONG_SHAKE = '<head_act action="shake" duration="60"/>'
 SHAKE = '<shake_ears duration="0"/>'
 RETRY = {"max_retries": 1, "first_wait_s": 0.05, "max_wait_s": 0.1}
 
@@ -127,7 +131,8 @@ def test_a_function_starts_while_the_model_is_still_writing(watch: Observer, ser
     chunks = [(at, c) for at, c in watch.chunks if c.process_id == process_id]
     assert chunks[-1][0] - started_s > 0.5, "the call started no half second before the model ended"
     assert sum(at > started_s for at, _ in chunks) > 10
-    assert task.result(20.0).status == ProcessState.SUCCESS
+    end = task.result(20.0)
+    assert end.status == ProcessState.SUCCESS, end.error_msg
 
 
 def test_a_new_instruction_replaces_the_one_it_contends_with(watch: Observer, server: ModelServer) -> None:
@@ -325,6 +330,72 @@ def test_hostile_text_gives_a_code_and_harms_nobody(watch: Observer, name: str) 
     moved = {e.function for e in watch.of(process_id, CallKind.STARTED)} - {"wait", "sleep", "text"}
     assert not moved or name == "twice the same attribute", moved
     obeys(watch)
+
+
+class Saying:
+    """`ghostshell say` in a process of its own, whose robot has begun to move its head."""
+
+    def __init__(self, watch: Observer, *options: str) -> None:
+        since = len(watch.events)
+        command = [
+            sys.executable,
+            "-m",
+            "ghostshell_ros.cli.main",
+            "say",
+            "shake your head",
+            "--robot",
+            watch.get_namespace()[1:],
+        ]
+        self.process = subprocess.Popen([*command, *options], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        self.process_id = watch.wait_event(CallKind.STARTED, 20.0, since, function="head_act").process_id
+
+    def end(self) -> tuple[int, str]:
+        """Return its exit status and what it printed."""
+        printed, _ = self.process.communicate(timeout=20.0)
+        return self.process.returncode, printed
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP], ids=lambda n: n.name)
+def test_a_signal_to_say_ends_the_task(watch: Observer, server: ModelServer, number: signal.Signals) -> None:
+    server.answer = LONG_SHAKE
+    saying = Saying(watch)
+    saying.process.send_signal(number)
+    status, printed = saying.end()
+    assert status == 1 and f"STOPPED (asked to end by {number.name}, so it was ended)" in printed
+    assert watch.wait_status(saying.process_id, ProcessState.STOPPED, 1.0)
+
+
+def test_a_task_that_takes_longer_than_its_time_is_ended(watch: Observer, server: ModelServer) -> None:
+    server.answer = LONG_SHAKE
+    saying = Saying(watch, "--timeout", "2")
+    status, printed = saying.end()
+    assert status == 1 and "STOPPED (not done within 2 s, so it was ended)" in printed
+    assert watch.wait_status(saying.process_id, ProcessState.STOPPED, 1.0)
+
+
+def test_a_reader_that_goes_away_ends_the_task(watch: Observer, server: ModelServer) -> None:
+    server.answer = NOD + LONG_SHAKE
+    saying = Saying(watch)
+    assert saying.process.stdout is not None
+    saying.process.stdout.close()
+    saying.process.wait(20.0)
+    assert watch.wait_status(saying.process_id, ProcessState.STOPPED, 1.0)
+
+
+def test_a_killed_say_ends_the_task_soon_and_a_detached_one_does_not(watch: Observer, server: ModelServer) -> None:
+    server.answer = LONG_SHAKE
+    killed = Saying(watch)
+    time.sleep(0.6)  # it has said that it is there
+    killed.process.kill()
+    ended = watch.wait_status(killed.process_id, ProcessState.STOPPED, 8.0)
+    assert ended.message == "whoever sent it has gone"
+    left = Saying(watch, "--detach")
+    status, printed = left.end()
+    assert status == 0 and f"ghostshell stop {left.process_id} ends it" in printed
+    time.sleep(6.0)
+    assert watch.wait_status(left.process_id, ProcessState.IN_PROGRESS, 0.1)
+    request = ControlProcess.Request(command=ControlProcess.Request.STOP, process_id=left.process_id)
+    assert watch.ask(watch.control, request).success
 
 
 def test_random_bytes_as_text_harm_nobody(watch: Observer) -> None:

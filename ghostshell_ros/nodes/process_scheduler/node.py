@@ -30,7 +30,7 @@ from skill_kernel.codes import TaskCode
 from skill_kernel.config.sections import CAUSE_CHARS, shown
 from skill_kernel.events import CallEvent, CallKind, ModelEvent, Notice, NoticeKind, ProcessEvent, ProcessKind, RunEvent
 from skill_kernel.processes.process import Process, ProcessError, ProcessSource, ProcessStatus, SchedulerSettings
-from skill_kernel.processes.scheduler import PLANNER, SCHEDULER, ProcessScheduler
+from skill_kernel.processes.scheduler import PLANNER, SCHEDULER, SENDER, ProcessScheduler
 from skill_kernel.processes.store import ProcessStore, StoreError
 from skill_kernel.roles import Act, Door
 
@@ -65,9 +65,9 @@ class ProcessSchedulerNode(RuntimeNode):
     asks for advice; standing guidelines begin reactive processes (docs/prescriptions.md).
 
     Topics: `instruction`, with `global_instruction` also `/instruction`, `events`, `kernel_state`, `halted`,
-    `scheduler_heartbeat`, `planner_heartbeat`, `observation`, `prescription`, `reflex_states` (in); `processes` and
-    `prescriptions` (latched), `process_heartbeat` (10 Hz), `events`, `prompts` (out). Action: `run_task`. Services:
-    `control_process`, `prescribe`; client of `skill_kernel/process_lease`, `halt`, `compile_reflex` and the services
+    `scheduler_heartbeat`, `planner_heartbeat`, `sender_heartbeat`, `observation`, `prescription`, `reflex_states` (in);
+    `processes` and `prescriptions` (latched), `process_heartbeat` (10 Hz), `events`, `prompts` (out). Action: `run_task`.
+    Services: `control_process`, `prescribe`; client of `skill_kernel/process_lease`, `halt`, `compile_reflex` and the services
     `interrupt`.
     """
 
@@ -116,7 +116,7 @@ class ProcessSchedulerNode(RuntimeNode):
         read_events(self, self._event)
         self.create_subscription(KernelState, "kernel_state", self._kernel_state, LATCHED)
         self.create_subscription(Bool, "halted", self._gate, LATCHED)
-        for name, node in (("scheduler", SCHEDULER), ("planner", PLANNER)):
+        for name, node in (("scheduler", SCHEDULER), ("planner", PLANNER), ("sender", SENDER)):
             self.create_subscription(ProcessHeartbeat, f"{name}_heartbeat", partial(self._alive, node), SENSORS)
 
     def _settings(self, idle: str) -> SchedulerSettings:
