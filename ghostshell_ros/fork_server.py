@@ -98,12 +98,13 @@ class ForkServer:
     def __init__(self, environment: Mapping[str, str], folder: Path) -> None:
         """Start the server; its imports go on in the background. At its end it removes `folder`. Raises OSError."""
         self.environment = dict(environment)
+        path = os.pathsep.join(filter(None, environment.get("PYTHONPATH", "").split(os.pathsep)))
         self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         try:
             with theirs:
                 self._process = subprocess.Popen(
                     [sys.executable, "-c", _PROGRAM, str(theirs.fileno()), str(folder)],
-                    env=self.environment,
+                    env=self.environment | {"PYTHONPATH": path},  # an empty entry is the current folder
                     stdin=subprocess.DEVNULL,
                     pass_fds=[theirs.fileno()],
                     start_new_session=True,

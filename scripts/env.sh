@@ -12,6 +12,9 @@ fi
 case ":$PATH:" in *":$GHOSTSHELL_VENV/bin:"*) ;; *) export PATH="$GHOSTSHELL_VENV/bin:$PATH" ;; esac
 case $- in *u*) set +u && . "$GHOSTSHELL_INSTALL/setup.bash" && set -u ;; *) . "$GHOSTSHELL_INSTALL/setup.bash" ;; esac
 
+# Sourced again, colcon's script leaves an empty entry, which would let modules of the current folder shadow others.
+export PYTHONPATH="${PYTHONPATH%:}"
+
 # colcon's script puts the package first and may drop prefixes without a local_setup file, as the wheels' is.
 case ":$AMENT_PREFIX_PATH:" in *":$GHOSTSHELL_VENV:"*) ;; *)
     [ "$GHOSTSHELL_ROS" = apt ] || export AMENT_PREFIX_PATH="$AMENT_PREFIX_PATH:$GHOSTSHELL_VENV" ;;

@@ -22,7 +22,7 @@ AVAILABLE_S = 0.5
 """Time a call waits for its driver to be discovered."""
 ANSWER_S = 0.3
 """Time until a goal that was not accepted is asked for by its id, because the answer may be lost; for as long again."""
-SILENCE_S = 1.0
+SILENCE_S = 0.7
 """Silence after which a driver is gone; it sends feedback every 0.1 s. The safety gate stops its motion much sooner."""
 BUSY_SILENCE_S = 3.0
 """The same on a machine that is so busy that this process is held up, too."""

@@ -39,9 +39,8 @@ class MoveJointsDriver(Driver):
     FollowJointTrajectory: some or all joints; positions are joined by straight lines; a trajectory beyond the joints' ranges
     or speeds is refused whole; a stamp in the header is when it starts; tolerances of velocity are refused.
 
-    Publishes `joint_command_in` (sensor_msgs/JointState, rad) only while goals run, so that a cancel leaves the joints
-    to the gate's hold. Subscribes `joint_states`, `joint_command` (is the gate alive?) and `halted` (latched). While
-    the gate is halted or silent, goals end with DRIVER_HALTED.
+    It commands only while goals run, so that a cancel leaves the joints to the gate's hold. While the gate is halted or
+    silent, goals end with DRIVER_HALTED.
     """
 
     def __init__(self, name: str = "move_joints_driver", **options: Any) -> None:

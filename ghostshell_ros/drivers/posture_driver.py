@@ -25,11 +25,9 @@ LEVEL: Attitude = (0.0, 0.0, 0.0)
 class PostureDriver(Driver):
     """Serve the action `set_posture` (SetPosture.action): first a posture, then the attitude, led there in a straight line.
 
-    Publishes `posture_in` (std_msgs/String, at every step until it is reached: a base that does not hear it any more stays
-    half way, as it does when `hold` is said) and `attitude_in` (geometry_msgs/Vector3: roll, pitch, yaw [rad]) to the gate.
-    Subscribes `posture_state` (std_msgs/String, latched: stand, sit, lie, moving), `halted` and `teleop_active`
-    (std_msgs/Bool, latched): either ends a goal. An attitude is not measured: it counts as reached when its time is over.
-    A cancel holds the body where it is.
+    A posture is published at every step until it is reached: a base that does not hear it any more stays half way, as it
+    does when `hold` is said. A halt and an operator end a goal, a cancel holds the body where it is. An attitude is not
+    measured: it counts as reached when its time is over.
     """
 
     def __init__(self, name: str = "posture_driver", **options: Any) -> None:

@@ -105,10 +105,7 @@ class ManagedNode(LifecycleNodeMixin, RuntimeNode):
     States as in ROS: unconfigured → inactive → active. While the driver is not active, goals are rejected and the log says
     why. A goal that runs at deactivation is cancelled and ends as aborted with DRIVER_INACTIVE. A driver that has more to
     do at a transition extends `on_configure`, `on_activate` … and calls `super()`.
-
-    Publishes `driver_heartbeat` (diagnostic_msgs/DiagnosticStatus, best effort, every 0.1 s, without a goal
-    every 0.3 s, and at each transition: name = the node's, message = its state, values = its actions). Services
-    `~/change_state`, `~/get_state` and the other three of lifecycle nodes.
+    `driver_heartbeat` tells its state and actions every 0.1 s, without a goal every 0.3 s, and at each transition.
     """
 
     def __init__(self, name: str, **options: Any) -> None:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import difflib
 import fnmatch
 import math
 import os
@@ -430,7 +431,8 @@ def assert_mapped(robot: BroughtUp, name: str) -> None:
     """Hold the map in docs/architecture.md, and the policy of SROS 2 made of it, against the running graph."""
     namespace = robot.observer.get_namespace()
     graph = settled_graph(robot.observer, namespace, ignored=(WATCHER,))
-    assert rendered(graph) == committed(name), "the graph has changed: run python3 -m scripts.graph_map and read the difference"
+    changed = list(difflib.unified_diff(committed(name).splitlines(), rendered(graph).splitlines(), n=0, lineterm=""))
+    assert not changed, "\n".join(["the graph has changed: run python3 -m scripts.graph_map and read the difference", *changed])
     policy = Policy(name, namespace.strip("/"))
     for label in graph.nodes:
         place, node = ("/", label[1:]) if label.startswith("/") else (namespace, label)

@@ -229,6 +229,7 @@ def test_where_the_server_cannot_import_the_node_itself_says_why(tmp_path: Path)
 def test_a_module_in_the_folder_of_the_launch_shadows_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "numpy.py").write_text("raise ImportError('a numpy of somebody else')\n")
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PYTHONPATH", f"{os.environ['PYTHONPATH']}:")
     launch = Watched(spec(tmp_path, 1))
     with launch.run as run:
         run.start()

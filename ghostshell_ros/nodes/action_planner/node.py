@@ -56,10 +56,6 @@ ANSWER = (
 class ActionPlanner(RuntimeNode):
     """Plan each process in progress by its strategy, several processes at a time. Strategies are found by entry point
     (docs/strategies.md); their parameters are declared here. A process whose epoch has risen is planned anew.
-
-    Topics: `processes`, `plans`, `events`, `kernel_state`, `observation`, `odom`, with `send_images` also
-    `camera/image_raw` (in); `llm_chunks`, `events`, `planner_heartbeat` (2 Hz), `prompts` and `answers` while somebody
-    listens (out). Services: `~/interrupt`, `judge_condition`.
     """
 
     def __init__(self) -> None:

@@ -51,11 +51,7 @@ class _Process:
 
 
 class ChannelScheduler(RuntimeNode):
-    """Schedule the calls of every process by the channel laws and report each call's outcome on `events`.
-
-    Topics: `function_tokens`, `kernel_state`, `observation` (in); `call_content`, `call_control`, `events`, `step_queue`,
-    `scheduler_heartbeat` (out). Action client: `execute_skill`. Service client: `judge_condition`. Service: `~/interrupt`.
-    """
+    """Schedule the calls of every process by the channel laws and report each call's outcome on `events`."""
 
     def __init__(self) -> None:
         super().__init__("channel_scheduler")

@@ -53,14 +53,9 @@ class LifecycleManager(RuntimeNode):
     An active driver that falls silent, restarts, or leaves `active` in another way than by deactivation halts the robot: the
     cause and the unfinished motion are unknown, a dead driver restarts within a second, and the next call could move a robot
     that a person is inspecting. After a restart it stays unconfigured until a person clears the halt; a driver that only hung
-    is still active. The gate holds the joints after 0.2 s of silence and the kernel fails the call after 0.6 s; the latched
+    is still active. The gate holds the joints after 0.2 s of silence and the kernel fails the call after 0.7 s; the latched
     halt comes after `heartbeat_timeout_s`. A driver that a person deactivates halts nothing, and stays inactive until that
     person activates it, a halt is cleared, or the manager restarts.
-
-    Subscribes `driver_heartbeat` (diagnostic_msgs/DiagnosticStatus) and `halted` (std_msgs/Bool, latched); publishes
-    `driver_states` (diagnostic_msgs/DiagnosticArray, latched, on every change: name, message = unconfigured, inactive,
-    active, … or lost, values = its actions and why it is not active; see `DriverState`) and `events`. Client of
-    `<driver>/change_state` and of `halt` (std_srvs/Trigger).
     """
 
     own_thread = True

@@ -27,10 +27,8 @@ SCAN_S = 0.5
 class ObjectDetector(RuntimeNode):
     """Publish what the detector sees in each image.
 
-    Subscribes `camera/image_raw`, `camera/camera_info` and `scan`; publishes `object_detections`
-    (ghostshell/DetectionArray), one an image, also when nothing is seen, and while somebody subscribes the boxes alone on
-    `camera/detections` (vision_msgs/Detection2DArray) for other tools. An image that cannot be read, or on which the
-    detector fails, is logged and left out.
+    Each image has its `object_detections`, also when nothing is seen; `camera/detections` has the boxes alone for other
+    tools. An image that cannot be read, or on which the detector fails, is logged and left out.
     """
 
     own_thread = True

@@ -63,12 +63,6 @@ class ProcessSchedulerNode(RuntimeNode):
 
     With a language model System 3 reads what a new instruction means for those that run, within that table and if its strategy
     asks for advice; standing guidelines begin reactive processes (docs/prescriptions.md).
-
-    Topics: `instruction`, with `global_instruction` also `/instruction`, `events`, `kernel_state`, `halted`,
-    `scheduler_heartbeat`, `planner_heartbeat`, `sender_heartbeat`, `observation`, `prescription`, `reflex_states` (in);
-    `processes` and `prescriptions` (latched), `process_heartbeat` (10 Hz), `events`, `prompts` (out). Action: `run_task`.
-    Services: `control_process`, `prescribe`; client of `skill_kernel/process_lease`, `halt`, `compile_reflex` and the services
-    `interrupt`.
     """
 
     def __init__(self) -> None:

@@ -60,11 +60,6 @@ class InvalidCommandError(ValueError):
 class ReflexesNode(RuntimeNode):
     """Evaluate all approved reflexes at `rate_hz` and at once on each `observation` (ghostshell/Observation). One that fires
     stops the base, pauses whoever holds what it needs, calls its skills, and lets them go on.
-
-    Subscribes `observation`, `kernel_state`, `halted`; publishes `reflex_states` (ghostshell/ReflexStateArray, latched),
-    `cmd_vel_reflex` (geometry_msgs/Twist), `process_heartbeat`, `call_content`, `call_control`, `events`. Service
-    `compile_reflex` (ghostshell/CompileReflex). Calls `skill_kernel/process_lease`, `skill_kernel/interrupt`,
-    `execute_skill`.
     """
 
     def __init__(self) -> None:

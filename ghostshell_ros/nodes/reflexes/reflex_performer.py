@@ -39,10 +39,6 @@ NOT_NOW = (CallCode.HALTED, CallCode.PROCESS_PAUSED, CallCode.STALE_EPOCH, CallC
 class ReflexPerformer:
     """Implement `reflexes.loop.Performer`. Each firing is a process of its own to the kernel, of rank REFLEX. On the
     executor's thread only; `loop` must be set before the first firing.
-
-    Publishes for a base `cmd_vel_reflex` (geometry_msgs/Twist, zero at a firing that needs it, and at 10 Hz while one keeps it
-    still), `process_heartbeat` (10 Hz while something is performed), `events`; calls `skill_kernel/process_lease` and
-    `execute_skill`.
     """
 
     loop: ReflexLoop

@@ -66,22 +66,15 @@ class Publishers:
 class SafetyGate(RuntimeNode):
     """Relay or refuse every set-point, on steady time. A robot has joints, a base, or both; a halt is for all of them.
 
-    Joints: subscribes `joint_command_in` (sensor_msgs/JointState: wished positions in rad) and `joint_states`; publishes
-    `joint_command` (sensor_msgs/JointState) while a commander is heard. While nobody commands, the servos hold.
+    Joints: wished positions of `joint_command_in` become `joint_command` while a commander is heard; else the servos hold.
 
-    Base: subscribes `cmd_vel` (geometry_msgs/Twist or TwistStamped, as it is published), `cmd_vel_in`, `cmd_vel_reflex`,
-    `cmd_vel_teleop` (Twist), of rising rank, `odom` (nav_msgs/Odometry), `scan` (sensor_msgs/LaserScan); publishes
-    `cmd_vel_gated` (geometry_msgs/Twist), to which the base listens, at every tick, zero when nobody commands, and after a
-    second of that ten times a second. `posture_in` (std_msgs/String: stand, sit, lie)
-    and `attitude_in` (geometry_msgs/Vector3: roll, pitch, yaw [rad]) become `posture` and `attitude`, held back while
-    halted. `teleop_active` (std_msgs/Bool, latched) tells that an operator has the base; the service `release_teleop` gives
-    it back, his silence halts.
+    Base: `cmd_vel`, `cmd_vel_in`, `cmd_vel_reflex` and `cmd_vel_teleop`, of rising rank, become `cmd_vel_gated` at every
+    tick, zero when nobody commands, and after a second of that ten times a second. Postures and attitudes are held back
+    while halted. An operator who falls silent before `release_teleop` halts the robot.
 
-    Publishes `halted` (std_msgs/Bool, latched, first when joints and base have been measured) and on `events` why it
-    halted: also because somebody else publishes what it sends or relies on, motion was not ordered, or a sensor cannot be
-    true. Services `halt` and `clear_halt` (std_srvs/Trigger), and for who proves a role `control_halt`
-    (ghostshell/ControlHalt).
-    Two gates of one robot would fight over its body: the one started later ends, and has relayed nothing by then.
+    `halted` is first published when joints and base have been measured, and `events` says why it halted: also because
+    somebody else publishes what it sends or relies on, motion was not ordered, or a sensor cannot be true. Two gates of one
+    robot would fight over its body: the one started later ends, and has relayed nothing by then.
     """
 
     def __init__(self) -> None:

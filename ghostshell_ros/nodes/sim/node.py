@@ -44,23 +44,14 @@ SLOW = 0.95
 class Sim(RuntimeNode):
     """Step the robot's MuJoCo model against steady time on a thread of its own.
 
-    Any robot: publishes frames and description (`SimFrames`), `joint_states`, `imu` and `odom` at `rate_hz`, or at
-    `rest_rate_hz` while it stands still; `camera/image_raw` with `camera/camera_info` at `camera_rate_hz` and
-    `film/image_raw`, of the camera that follows it, at `film_rate_hz`, images only while somebody subscribes to them. With
-    `publish_clock` also `/clock`, and `rate_hz` throughout. One with a display subscribes `face/image_raw`.
+    It is measured at `rate_hz`, or at `rest_rate_hz` while it stands still; images are drawn only while somebody subscribes
+    to them, those of `film` from a camera that follows it. While the gate has halted the robot, no command moves it.
 
-    Subscribes `halted` (std_msgs/Bool, latched): while the gate has halted the robot, no command moves it.
+    A robot without a base obeys `joint_command`; a servo holds its last target. A base is walked by the gait controller:
+    0.25 s without `cmd_vel_gated` is a stance, and a posture that is not renewed for 0.25 s freezes half way, as by "hold".
 
-    A robot without a base: subscribes `joint_command` (sensor_msgs/JointState, rad; a servo holds its last target).
-
-    A base, walked by the gait controller: subscribes `cmd_vel_gated` (geometry_msgs/Twist; 0.25 s of silence is a stance),
-    `posture` (std_msgs/String: stand, sit, lie, to be renewed; "hold" or silence of 0.25 s freezes a change half way) and
-    `attitude` (geometry_msgs/Vector3: roll, pitch, yaw in rad); publishes `scan` at `scan_rate_hz`, `posture_state`
-    (std_msgs/String, latched, also "moving") and `battery_state` (sensor_msgs/BatteryState, every second).
-
-    Tests and films: publishes `ground_truth/<object>` (geometry_msgs/PoseStamped) at `ground_truth_rate_hz`; the services
-    `~/reset` and `~/arrange` (std_srvs/Trigger) put the world back to its start and what `arrangement` names where it says;
-    in the building also `world/person` and `world/block_door` (std_srvs/SetBool).
+    For tests and films: `ground_truth/<object>`; `~/reset` and `~/arrange` put the world back to its start and what
+    `arrangement` names where it says; in the building `world/person` and `world/block_door` move things.
     """
 
     def __init__(self) -> None:

@@ -137,13 +137,10 @@ class KernelProcesses:
 class SkillKernelNode(RuntimeNode):
     """Run one robot's skills, each on a thread of its own; everything of ROS happens on the executor's thread.
 
-    Action server `execute_skill` (ghostshell/ExecuteSkill): a call that cannot run is accepted and ends at once with
-    the reason. Subscribes `call_content`, `call_control`, `halted` (std_msgs/Bool, latched, from safety_gate),
-    `scheduler_heartbeat` and `process_heartbeat` (ProcessHeartbeat): what nobody answers for any more is stopped;
-    publishes `kernel_state` (latched, on every change) and `events`. Services `list_skills`, `~/interrupt`,
-    `~/process_lease` and `~/reload_skills` (std_srvs/Trigger: the skill modules anew from disk, or why not); client of
-    `halt` (std_srvs/Trigger), called when a skill does not stop and when a driver is lost: a driver that is started anew
-    stays inactive until the halt is cleared. Skills' times and deadlines are in steady time.
+    A call that cannot run is accepted and ends at once with the reason. What nobody answers for any more, by
+    `scheduler_heartbeat` and `process_heartbeat`, is stopped. The robot is halted when a skill does not stop and when a
+    driver is lost: a driver that is started anew stays inactive until the halt is cleared. `~/reload_skills` takes the
+    skill modules anew from disk, or says why not. Skills' times and deadlines are in steady time.
     """
 
     def __init__(self) -> None:

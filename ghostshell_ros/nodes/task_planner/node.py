@@ -36,8 +36,6 @@ LOOK_S = 0.5
 class TaskPlannerNode(RuntimeNode):
     """Plan every living process whose strategy asks for plans. Without a language model (`model: offline`) it is silent,
     and instructions are carried out as they stand.
-
-    Topics: `processes`, `events`, `kernel_state`, `observation`, `odom` (in); `plans`, `events`, `prompts` (out).
     """
 
     def __init__(self) -> None:

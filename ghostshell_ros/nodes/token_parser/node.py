@@ -35,10 +35,7 @@ class _Stream:
 
 
 class TokenParser(RuntimeNode):
-    """Parse each stream of `llm_chunks` as it arrives and publishes its tokens on `function_tokens`.
-
-    Topics: `llm_chunks` (in), `function_tokens` (out). Service: `~/interrupt`.
-    """
+    """Parse each stream of `llm_chunks` as it arrives and publish its tokens on `function_tokens`."""
 
     def __init__(self) -> None:
         super().__init__("token_parser")
