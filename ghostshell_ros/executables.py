@@ -93,7 +93,7 @@ def run(*names: str) -> int:
 
 def _maker(name: str) -> Callable[[], Any]:
     if name == "drivers":
-        module, maker = "ghostshell_ros.drivers.drivers", "declared_drivers"
+        module, maker = "ghostshell_ros.drivers.driver", "declared_drivers"
     else:
         module, maker = f"ghostshell_ros.nodes.{name}.node", NODES[name]
     found: Callable[[], Any] = getattr(import_module(module), maker)

@@ -8,19 +8,22 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+import rclpy
+from rclpy.parameter import Parameter
 from rclpy.timer import Timer
 from std_msgs.msg import Bool
 
 from ghostshell_ros.runtime.goal_server import Goal, GoalServer
 from ghostshell_ros.runtime.lifecycle import ManagedNode
-from ghostshell_ros.runtime.node import with_reason
+from ghostshell_ros.runtime.node import NodeStartError, RuntimeNode, with_reason
 from ghostshell_ros.wire.qos import LATCHED
+from skill_kernel.robot import RobotConfig
 from skill_kernel.skills.drivers import DriverRefusal as DriverRefusal
 
 FREE_S = 0.35
 """Time a goal waits to hear that a halt was cleared or the base given back; the kernel may hear of it sooner."""
 FEEDBACK_S = 0.1
-"""Time between two feedbacks of a goal; a caller takes 0.5 s of silence for the driver's death."""
+"""Time between two feedbacks of a goal; a caller takes 0.7 s of silence for the driver's death."""
 HALTED = "the safety gate is halted; when it is safe: ghostshell clear"
 TELEOP = "an operator drives the base (teleop): ask again when he has given it back (release_teleop)"
 
@@ -173,3 +176,19 @@ class Driver(ManagedNode):
     def _on_teleop(self, message: Bool) -> None:
         self.operator = message.data
         self.step_jobs()
+
+
+def declared_drivers() -> list[RuntimeNode]:
+    """Return the nodes of the robot's drivers. Raises ValueError with the reason why one cannot start."""
+    reader = rclpy.create_node("drivers", start_parameter_services=False)
+    name = str(reader.declare_parameter("robot", "coco").value)
+    reader.destroy_node()
+    robot = RobotConfig.load(name)
+    classes = robot.load_drivers()
+    if not classes:
+        raise NodeStartError(f"robot '{name}' names no driver with a node; add one under drivers:, or say drivers:=false")
+    nodes: list[RuntimeNode] = []
+    for driver, node_class in classes.items():
+        given = robot.drivers[driver].parameters
+        nodes.append(node_class(driver, parameter_overrides=[Parameter(key, value=value) for key, value in given.items()]))
+    return nodes

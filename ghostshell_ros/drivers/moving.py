@@ -33,9 +33,7 @@ class MovingDriver(Driver):
 
     The kernel's lease on the base's subsystems keeps the goals of different processes apart; a second goal at this node is
     refused. Drivers of the same base in other nodes rely on that lease.
-
-    Publishes `cmd_vel_in` (geometry_msgs/Twist) only while a goal runs, and once zero at its end. Subscribes `odom`
-    (nav_msgs/Odometry), `scan` (sensor_msgs/LaserScan), `halted` and `teleop_active` (std_msgs/Bool, latched).
+    `cmd_vel_in` is published only while a goal runs, and once zero at its end.
     """
 
     def __init__(self, name: str, **options: Any) -> None:

@@ -84,8 +84,6 @@ class GridNavigator(Navigator):
 
     The map frame is the odometry's frame where the robot started (published as such on `/tf_static`): there is no
     localisation here that would correct a drift.
-
-    Publishes `map` (nav_msgs/OccupancyGrid, latched, every second while somebody listens) and `plan` (nav_msgs/Path).
     """
 
     def __init__(self, driver: MovingDriver, *, resolution_m: float, map_size_m: float, **limits: float) -> None:

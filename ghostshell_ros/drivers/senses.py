@@ -34,11 +34,7 @@ IMAGE_WAIT_S = 2.0
 
 
 class RosSenses:
-    """Implement `skill_kernel.skills.drivers.Senses`, whose methods are called on other threads than the executor's.
-
-    Subscribes `joint_states` and `odom`; with a base also `scan`, `object_detections`, `tf` and `tf_static` for the place of
-    odom in the map, and `camera/image_raw` while a picture is wanted.
-    """
+    """Implement `skill_kernel.skills.drivers.Senses`, whose methods are called on other threads than the executor's."""
 
     def __init__(self, node: RuntimeNode, *, base: bool) -> None:
         self._node = node

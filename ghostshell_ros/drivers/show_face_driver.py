@@ -24,9 +24,6 @@ class ShowFaceDriver(Driver):
     """Serve the action `show_face` (ShowFace.action): show the newest goal's face, and when it ends, the one before.
 
     A face without a duration stays until it is cancelled, and until then it lies below newer ones.
-
-    Publishes `face/image_raw` (sensor_msgs/Image, rgb8 320x240, latched) and `face` (std_msgs/String, latched: the
-    name) whenever the face changes.
     """
 
     def __init__(self, name: str = "show_face_driver", **options: Any) -> None:

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ask the models of a node's planning layers, with a thread for each answer and an event for each question and its cost."""
+"""Ask the models of a node's planning layers within a budget: a thread for each answer, an event for each question and its
+cost."""
 
 from __future__ import annotations
 
@@ -9,7 +10,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from ghostshell.msg import LlmAnswer, LlmPrompt
+from ghostshell.msg import LlmAnswer, LlmPrompt, ProcessArray, ProcessState
 
 from ghostshell_ros.runtime.node import RuntimeNode
 from ghostshell_ros.wire.events import EventWriter
@@ -17,13 +18,45 @@ from ghostshell_ros.wire.qos import QUEUES
 from ghostshell_ros.wire.values import ros_text
 from planners.models.base import CancelToken, Finished, ModelClient, ModelError, ModelRequest, Retrying, TextDelta, Usage, used
 from planners.models.base import ModelEvent as AnswerPart
-from planners.models.budget import TokenBudget
+from planners.models.budget import BudgetLimits, TokenBudget
 from planners.models.model_call import AnswerEnd
 from skill_kernel.codes import ModelCode, TaskCode
-from skill_kernel.events import ModelEvent, ModelKind, Notice
+from skill_kernel.events import ModelEvent, ModelKind, Notice, RunEvent
 
 ENOUGH_S = 1.0
 """How long an answer that is read no further may take to end by itself."""
+MAX_TOKENS = 1_000_000_000
+
+
+class ModelBudget(TokenBudget):
+    """Keep the token budget that a node's parameters set, by the events of all planning nodes of its robot."""
+
+    def __init__(self, node: RuntimeNode) -> None:
+        process, hour = "tokens that the planning of one process may use", "tokens that all planning may use in an hour"
+        slow = "share of a budget from which on models are asked less often"
+        slowest = "gap between two questions of a layer when the budget is nearly spent [s]"
+        limits = BudgetLimits(
+            node.declare("process_tokens", 500_000, f"{process}, 0: any number", 0, MAX_TOKENS),
+            node.declare("hour_tokens", 3_000_000, f"{hour}, 0: any number", 0, MAX_TOKENS),
+            node.declare("budget_slow_from", 0.5, slow, 0.0, 0.99),
+            node.declare("budget_slowest_s", 20.0, slowest, 0.0, 600.0),
+        )
+        super().__init__(limits, node.steady_now)
+
+    def hear(self, event: RunEvent) -> None:
+        """Count a question or an answer of any planning node."""
+        if event.kind is ModelKind.ASKED:
+            self.asked(event.process_id, event.layer)
+        elif event.kind is ModelKind.ANSWERED:
+            self.answered(event.process_id, event.layer, event.prompt_tokens + event.completion_tokens)
+
+    def processes(self, message: ProcessArray) -> None:
+        """Take the tokens that processes used before this node was started, and forget processes that have ended."""
+        for process in message.processes:
+            if process.status >= ProcessState.SUCCESS:
+                self.forget(process.process_id)
+            else:
+                self.at_least(process.process_id, process.prompt_tokens + process.completion_tokens)
 
 
 class LayerModel:

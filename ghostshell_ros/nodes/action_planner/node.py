@@ -13,8 +13,7 @@ from rclpy.task import Future
 
 from ghostshell_ros.nodes.action_planner.chunk_streams import ChunkStream, ChunkStreams
 from ghostshell_ros.nodes.action_planner.planned_process import Desk, PlannedProcess
-from ghostshell_ros.runtime.layer_model import LayerModel
-from ghostshell_ros.runtime.model_budget import ModelBudget
+from ghostshell_ros.runtime.layer_model import LayerModel, ModelBudget
 from ghostshell_ros.runtime.model_setup import declare_model, declare_settings, optional_model, prepare_models
 from ghostshell_ros.runtime.node import Health, Level, RuntimeNode, SteadyClock
 from ghostshell_ros.runtime.robot_setup import declare_robot

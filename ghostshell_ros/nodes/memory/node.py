@@ -52,10 +52,7 @@ TOLD = frozenset({*NoticeKind, ProcessKind.INTERRUPTED})
 
 
 class MemoryNode(RuntimeNode):
-    """Keeps one file of records for all robots. A second memory on the same file stands by until the first ends.
-
-    Service: `query_memory` (QueryMemory). Topics of each robot (in): `events`, `processes`, `observation`.
-    """
+    """Keep one file of records for all robots. A second memory on the same file stands by until the first ends."""
 
     own_thread = True
 
@@ -227,8 +224,7 @@ class MemoryNode(RuntimeNode):
 
 
 class RobotListener:
-    """Subscribes `events`, `processes` and `observation` below the robot's namespace and hands on the records. On the
-    executor's thread."""
+    """Hand on the records of what one robot tells on its topics. On the executor's thread."""
 
     def __init__(self, node: RuntimeNode, robot: str, put: Callable[..., object], *, period_s: float) -> None:
         self._node, self._put = node, put

@@ -9,8 +9,7 @@ from typing import Any
 from ghostshell.msg import Observation as ObservationMsg
 from rclpy.serialization import deserialize_message
 
-from ghostshell_ros.runtime.layer_model import LayerModel
-from ghostshell_ros.runtime.model_budget import ModelBudget
+from ghostshell_ros.runtime.layer_model import LayerModel, ModelBudget
 from ghostshell_ros.runtime.model_setup import model_if_any, prepare_models
 from ghostshell_ros.runtime.node import RuntimeNode, SteadyClock
 from ghostshell_ros.runtime.robot_setup import RobotSetup

@@ -9,8 +9,7 @@ from ghostshell.msg import KernelState, ProcessArray, ProcessState
 from ghostshell.msg import Plan as PlanMsg
 
 from function_tokens.builtins import STEP_NAMES
-from ghostshell_ros.runtime.layer_model import LayerModel
-from ghostshell_ros.runtime.model_budget import ModelBudget
+from ghostshell_ros.runtime.layer_model import LayerModel, ModelBudget
 from ghostshell_ros.runtime.model_setup import declare_model, declare_settings, prepare_models
 from ghostshell_ros.runtime.node import Health, Level, RuntimeNode, SteadyClock
 from ghostshell_ros.runtime.robot_setup import declare_robot
