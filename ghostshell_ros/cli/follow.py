@@ -36,7 +36,6 @@ SILENT_S = 4.0
 PROBE_S = 0.05
 """Time between two looks for the process scheduler."""
 CONFIRM_S = 5.0
-"""The end of a cancelled task is waited for so long."""
 HERE_S = 0.5
 """The robot is told at this interval that somebody follows the task; without it for 5 s the robot ends it."""
 NODES = ("process_scheduler", "skill_kernel", "channel_scheduler")

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Annotated, Any
 
 import typer
@@ -58,7 +58,6 @@ As = Annotated[Role, typer.Option("--as", help="role whose key proves who asks; 
 
 def halt(robot: Robot = "coco", wait: Wait = 10.0, as_: As = Role.OPERATOR) -> None:
     """Halt the robot at its safety gate; it stays halted until cleared."""
-    # Whoever may halt; only safety needs to be known for it.
     halts = {"command": 1} if as_ is Role.SAFETY else {}
     with _gate(robot, wait, "ghostshell/ControlHalt control_halt" if halts else "std_srvs/Trigger halt") as client:
         _say_halt(robot, client.ask_again(client.type.Request(**halts), as_ if halts else Role.ANONYMOUS))
@@ -83,9 +82,8 @@ def _say_halt(robot: str, answer: Any) -> None:
 
 
 ProcessId = Annotated[str, typer.Argument(help="process, or the beginning of its id; empty: the newest it fits")]
-SHOWN = 40
-"""Characters of an instruction in the table."""
-WHY_SHOWN = 120
+SHOWN, WHY_SHOWN = 40, 120
+"""Characters of an instruction and of a reason in the table."""
 
 
 def ps(
@@ -101,28 +99,35 @@ def ps(
 
 def pause(process_id: ProcessId = "", robot: Robot = "coco", wait: Wait = 10.0) -> None:
     """Pause a process until it is resumed; what it holds is free in the meantime."""
-    _control("PAUSE", process_id, robot, wait)
+    _control("PAUSE", "paused", process_id, robot, wait)
 
 
 def resume(process_id: ProcessId = "", robot: Robot = "coco", wait: Wait = 10.0) -> None:
     """Let a paused process go on."""
-    _control("RESUME", process_id, robot, wait)
+    _control("RESUME", "resumed", process_id, robot, wait)
 
 
 def stop(process_id: ProcessId = "", robot: Robot = "coco", wait: Wait = 10.0) -> None:
-    """End one process for good. The robot is not halted by that: see `ghostshell halt`."""
-    _control("STOP", process_id, robot, wait)
+    """End one process for good, or without an id each one that holds a part of the body, else the newest. The robot is not
+    halted by that: see `ghostshell halt`."""
+    _control("STOP", "stopped", process_id, robot, wait)
 
 
-def _control(command: str, process_id: str, robot: str, wait: float) -> None:
+def _control(command: str, done: str, process_id: str, robot: str, wait: float) -> None:
     with _client(robot, wait) as client:
-        request = client.type.Request(process_id=_full_id(process_id, client.latched().processes), cause="command line")
-        request.command = getattr(client.type.Request, command)
-        answer = client.ask(request)
-        if not answer.success:
-            fail(answer.error_msg, command=command.lower(), status=1)
-        done = {"PAUSE": "paused", "RESUME": "resumed", "STOP": "stopped"}[command]
-        print(f"{answer.process_id} {done}{f'; {answer.error_msg}' if answer.error_msg else ''}")
+        known = {p.process_id: p for p in client.latched().processes if not p.ended.sec}
+        moving = [name for name, process in known.items() if process.subsystems and command == "STOP" and not process_id]
+        for chosen in moving or [_full_id(process_id, known)]:
+            request = client.type.Request(process_id=chosen, cause="command line")
+            request.command = getattr(client.type.Request, command)
+            answer = client.ask(request)
+            if not answer.success and not moving:
+                fail(answer.error_msg, command=command.lower(), status=1)
+            process = known.pop(answer.process_id or chosen, None)
+            said = f"{shown(process.instruction, SHOWN)}; " if process else ""
+            print(f"{answer.process_id} {done}: {said}{answer.error_msg}".rstrip(" :;"))
+        for name, process in known.items() if moving else ():
+            print(f"{name} goes on: {shown(process.instruction, SHOWN)}")
 
 
 def _client(robot: str, wait_s: float) -> RobotClient:
@@ -135,9 +140,9 @@ def _client(robot: str, wait_s: float) -> RobotClient:
     )
 
 
-def _full_id(beginning: str, processes: Sequence[Any]) -> str:
+def _full_id(beginning: str, living: Iterable[str]) -> str:
     """Return the one living process whose id begins so, else the text itself."""
-    found = [p.process_id for p in processes if not p.ended.sec and p.process_id.startswith(beginning)]
+    found = [process_id for process_id in living if process_id.startswith(beginning)]
     return found[0] if beginning and len(found) == 1 else beginning
 
 

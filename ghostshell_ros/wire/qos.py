@@ -22,9 +22,7 @@ INSTRUCTION = QoSProfile(depth=200)
 
 REQUESTS = QoSProfile(depth=200)
 """Requests and answers of services and actions, and feedback: a burst must fit, and rclpy's own profiles hold ten."""
-
 ACTIONS = {f"{service}_service_qos_profile": REQUESTS for service in ("goal", "result", "cancel")}
-"""The same for the services of an action."""
 
 SET_POINTS = QoSProfile(depth=20)
 """Joint set-points: drivers of disjoint joints share the topic, so the newest message is not the whole command."""

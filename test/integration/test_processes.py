@@ -265,6 +265,10 @@ def test_the_command_line_shows_and_stops_processes(robot: Several) -> None:
     assert patrol in table and "IN_PROGRESS" in table and "legs" in table
     assert f"{patrol} stopped" in ghostshell("stop", patrol[:6])
     robot.state(patrol, ProcessState.STOPPED)
+    patrol, wave = robot.begin("patrol", call="walk"), robot.begin("wave", call="wave")
+    told = ghostshell("stop")
+    assert f"{patrol} stopped: patrol" in told and f"{wave} stopped: wave" in told
+    assert robot.state(patrol, ProcessState.STOPPED) and robot.state(wave, ProcessState.STOPPED)
 
 
 @pytest.fixture
