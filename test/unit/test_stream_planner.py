@@ -87,6 +87,16 @@ def test_history_is_bounded_and_alternates_between_user_and_assistant() -> None:
     assert all(a != b for a, b in zip(roles, roles[1:], strict=False))
 
 
+def test_what_was_not_answered_is_no_example_for_the_next_answer() -> None:
+    made = planner()
+    made.begin("nod")
+    made.wrote("<nod/>")
+    made.begin("fly to the moon")
+    request = made.begin("stand up")
+    assert [m.role for m in request.messages] == ["user", "assistant", "user"]
+    assert not any("moon" in m.text or "answer)" in m.text for m in request.messages)
+
+
 def test_a_new_process_is_told_what_was_said_in_those_that_run_each_by_itself() -> None:
     shared = Conversation(12)
     first, second = planner(shared), planner(shared)

@@ -129,7 +129,7 @@ class Stream(Strategy):
 
 
 def _alternating(history: Iterable[Message]) -> list[Message]:
-    """Join messages of one speaker: providers want user and assistant in turns, beginning with the user."""
+    """Join messages of one speaker and leave out what was not answered: providers want turns, beginning with the user."""
     joined: list[Message] = []
     for message in history:
         if joined and joined[-1].role == message.role:
@@ -137,5 +137,5 @@ def _alternating(history: Iterable[Message]) -> list[Message]:
         elif joined or message.role == "user":
             joined.append(message)
     if joined and joined[-1].role == "user":
-        joined.append(Message("assistant", "(no answer)"))
+        joined.pop()
     return joined
