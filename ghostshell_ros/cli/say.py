@@ -23,7 +23,7 @@ def _namespace(robot: str) -> str:
     return name
 
 
-Robot = Annotated[str, typer.Option("--robot", callback=_namespace, help="namespace of the robot")]
+Robot = Annotated[str, typer.Option("--robot", envvar="GHOSTSHELL_ROBOT", callback=_namespace, help="namespace of the robot")]
 Wait = Annotated[float, typer.Option(min=0.1, help="wait for the robot at most [s]")]
 
 

@@ -27,7 +27,13 @@ from skill_kernel.roles import Caller, Door, HaltLatch, Role
 def test_a_name_that_no_robot_can_have_is_refused(command: list[str], name: str) -> None:
     result = CliRunner().invoke(app, [*command, "--robot", name])
     assert result.exit_code == 2
-    assert "no robot's name" in result.output
+    assert "no robot's name" in " ".join(result.output.replace("│", " ").split())
+
+
+def test_the_environment_may_name_the_robot(gate: type[LosingGate], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GHOSTSHELL_ROBOT", "kalos")
+    assert run("halt", "--as", "safety") == (0, "kalos: halted by safety\n")
+    assert run("halt", "--as", "safety", "--robot", "coco") == (0, "coco: halted by safety\n")
 
 
 def test_slashes_around_a_robots_name_do_not_matter() -> None:
