@@ -289,7 +289,7 @@ class _Reader:
         """Return a direct command as the parser of the offline client reads it."""
         clear = _THEM.sub(f"the {self.thing}", text) if self.thing and not _QUOTED.search(text) else text
         reading = self._robot.parser.read(clear)
-        if not reading.whole:
+        if not reading.source:
             return [_unknown(text, (reading.trouble or "").strip(" ."))]
         return [Goal("do", name=clear, calls=calls_in(reading.source))]
 

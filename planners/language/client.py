@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from function_tokens.builtins import BUILTINS
 from function_tokens.routines import RoutineStore
 from function_tokens.scheduling.calls import TEXT
-from planners.language.compose import Item, in_a_row, speech
+from planners.language.compose import speech
 from planners.language.parser import CommandParser
 from planners.models.base import CancelToken, Finished, ModelError, ModelEvent, ModelRequest, TextDelta, Usage
 from planners.prompts.prompt import CallReport, RobotFacts
@@ -27,9 +27,9 @@ _BAD_OUTCOMES = ("FAILED", "REFUSED")
 class OfflineClient:
     """Answer direct commands in English and Chinese with function tokens of the skills it is given.
 
-    The robot's skills and `routines` are read for every request, so exchanged ones are followed. It speaks the clause that
-    was not understood; when nothing was, the stream ends with ModelError MODEL_NOT_UNDERSTOOD. In later turns of the same
-    task it reports what failed instead of repeating the instruction. It answers at once and uses no network.
+    The robot's skills and `routines` are read for every request, so exchanged ones are followed. An instruction is done
+    whole or not at all: then the stream ends with ModelError MODEL_NOT_UNDERSTOOD. In later turns of the same task it
+    reports what failed instead of repeating the instruction. It answers at once and uses no network.
     """
 
     def __init__(self, about: RobotFacts, routines: RoutineStore | None = None) -> None:
@@ -70,18 +70,16 @@ class OfflineClient:
         last = next((m.text for m in reversed(request.messages[:-1]) if m.role == "assistant"), "")
         parser = self._parser()
         reading = parser.read(instruction, last)
-        if request.done and reading.source:
-            return rest_of(reading.source, request.done, self._repeatable()) or plan_done
-        if not reading.source and not (reading.trouble and reading.understood):
+        if not reading.source:
             why = reading.trouble or f"there is no command in “{instruction[:80]}”."
-            raise _not_understood(f"{why} I can: {parser.abilities()}")
-        told = f"{reading.trouble or ''}{' I stop there.' if reading.source and reading.trouble else ''}"
-        return in_a_row([Item(reading.source), speech(told)]).source
+            known = "" if reading.trouble and reading.understood else f" I can: {parser.abilities()}"
+            raise _not_understood(f"{why} Nothing was done.{known}")
+        return rest_of(reading.source, request.done, self._repeatable()) or plan_done
 
     def read_wholly(self, text: str, done: Sequence[CallReport] = ()) -> str:
         """Return the stream for a text that is understood wholly, without what was done of it; "" for any other text, and
         where nobody knows how far something came."""
-        source = self._parser().read(text).whole if len(text) <= MAX_INSTRUCTION else ""
+        source = self._parser().read(text).source if len(text) <= MAX_INSTRUCTION else ""
         try:
             return rest_of(source, done, self._repeatable())
         except ModelError:

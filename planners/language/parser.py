@@ -6,10 +6,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from itertools import dropwhile, takewhile
+from itertools import dropwhile, pairwise, takewhile
 
 from function_tokens.routines import Routine, RoutineError, check_name
-from planners.language.compose import NOTHING, Item, element, in_a_row, in_sequence, repeated, speech, tag, together
+from planners.language.compose import Item, element, in_a_row, in_sequence, repeated, speech, tag, together
 from planners.language.conditional import is_question
 from planners.language.lexicon import ALWAYS_QUESTION, CONDITIONS, FILLERS, LIGHT, NEGATIONS, POLITE, word_set
 from planners.language.skills import DIRECTIONS, MAX_REPEATS, CannotDo, Matcher, NotUnderstood
@@ -19,6 +19,7 @@ from skill_kernel.skills.skill import MAIN, Skill
 
 _ON_MAIN = frozenset({MAIN})
 _JOINTS = ("then", "and", "while", "meanwhile")
+_MANNER = ("slow", "fast", "small", "large")
 _EVERYTHING = word_set("everything all moving motion it that")
 _DANCE_WORDS = LIGHT | word_set("little short")
 _PERFORM = LIGHT | word_set("run execute start play")
@@ -35,15 +36,14 @@ _FIGURES = (
 
 
 class Unclear(Exception):
-    """Part of an instruction is not done; the text says which and why.
+    """Nothing of an instruction is done, because of one part; the text says which and why.
 
-    `understood`: the words were clear, the act is not possible. `before` stood in front of it in the same step and is done.
+    `understood`: the words were clear, the act is not possible.
     """
 
     def __init__(self, text: str, *, understood: bool = False) -> None:
         super().__init__(text)
         self.understood = understood
-        self.before = NOTHING
 
 
 class InstructionReader:
@@ -55,16 +55,18 @@ class InstructionReader:
         self._previous: list[Word] = []
         """Words of the clause before."""
 
-    def read(self, steps: list[Item]) -> None:
-        """Add the steps of all sentences. Raises Unclear, with what was read before it already added."""
+    def read(self) -> list[Item]:
+        """Return the steps of all sentences. Raises Unclear."""
+        steps: list[Item] = []
         sentence: list[Word] = []
         for word in [*words_of(self._text), Word(".", 0, 0, "mark")]:
             if word.kind != "mark" or word.text not in ".!?;":
                 sentence.append(word)
             elif sentence:
                 asks = word.text == "?" and not _is_request(sentence)
-                self._sentence(sentence, asks or any(w.text == "@ask" for w in sentence), steps)
+                steps += self._sentence(sentence, asks or any(w.text == "@ask" for w in sentence))
                 sentence = []
+        return steps
 
     def _quote(self, words: Sequence[Word]) -> str:
         """Return the instruction's own text from the first to the last of these words."""
@@ -75,28 +77,24 @@ class InstructionReader:
 
     # -- sentences ----------------------------------------------------------------------------------------------------
 
-    def _sentence(self, words: list[Word], asks: bool, steps: list[Item]) -> None:
+    def _sentence(self, words: list[Word], asks: bool) -> list[Item]:
         whole = self._quote(words)
         words = self._without_address(words)
         if not words:
-            return
+            return []
         if asks or words[0].among(ALWAYS_QUESTION):
             raise Unclear(f"“{whole}” is a question; I only follow direct commands.")
         spoken = next((i for i, w in enumerate(words) if _says(w)), len(words))
         rest = words[spoken + 1 :]
         unquoted = bool(rest) and all(w.kind == "word" and w.text not in _JOINTS for w in rest)
-        for word in words[:spoken] if unquoted else words:
-            if word.among(NEGATIONS | CONDITIONS):
+        said = words[:spoken] if unquoted else words
+        for word, after in pairwise([*said, words[-1]]):
+            if word.among(NEGATIONS | CONDITIONS) or (word.text == "in" and after.dimension == "time"):
                 unclear = f"I do not understand conditions and choices (“{word.text}”)"
                 why = "it says what not to do" if word.text in NEGATIONS else unclear
                 raise Unclear(f"I did nothing about “{whole}”, because {why}.")
         self._previous = []
-        for part in self._steps(words):
-            try:
-                steps.append(self._step(part))
-            except Unclear as trouble:
-                steps.append(trouble.before)
-                raise
+        return [self._step(part) for part in self._steps(words)]
 
     def _without_address(self, words: list[Word]) -> list[Word]:
         """Return the sentence without the robot's name, politeness and commas in front."""
@@ -113,7 +111,7 @@ class InstructionReader:
         """Cut at commas and 'then'.
 
         An unquoted text to say runs on over commas unless a command follows; a `while` in front joins what is behind its
-        comma; `together` at the end joins the list before it.
+        comma; `together` at the end joins the list before it, and how or how often something is done what is before it.
         """
         parts: list[list[Word]] = [[]]
         for at, word in enumerate(words):
@@ -134,7 +132,14 @@ class InstructionReader:
                 parts[-1] += [Word("meanwhile", word.start, word.start), *last, word]
             elif parts[-1] or not word.among(("and", "first")):
                 parts[-1].append(word)
-        return [part for part in parts if any(w.text not in FILLERS | self._names for w in part)]
+        steps: list[list[Word]] = []
+        for part in parts:
+            bare = [w for w in part if w.text not in FILLERS | self._names]
+            if steps and bare and all(w.concept in _MANNER or w.is_count() for w in bare):
+                steps[-1] += part
+            elif bare:
+                steps.append(part)
+        return steps
 
     def _reads(self, words: Sequence[Word]) -> bool:
         """Return whether the words up to the next cut are a command of their own."""
@@ -165,11 +170,7 @@ class InstructionReader:
 
     def _at_once(self, first: list[Word], second: list[Word], how: str) -> Item:
         """Join two rows that belong together: both are done or neither is."""
-        try:
-            items = [self._row(first), self._row(second)]
-        except Unclear as trouble:
-            trouble.before = NOTHING
-            raise
+        items = [self._row(first), self._row(second)]
         return together(*items) if how == "while" else in_a_row(sorted(items, key=_is_on_main))
 
     def _row(self, words: list[Word], *, at_once: bool = False) -> Item:
@@ -181,13 +182,7 @@ class InstructionReader:
                 clauses.append([])
             else:
                 clauses[-1].append(word)
-        items: list[Item] = []
-        try:
-            for clause in filter(None, clauses):
-                items += [self._clause(side) for side in _sides_apart(clause)]
-        except Unclear as trouble:
-            trouble.before = NOTHING if at_once else in_a_row(items)
-            raise
+        items = [self._clause(side) for clause in filter(None, clauses) for side in _sides_apart(clause)]
         if at_once:
             taken: set[str] = set()
             for item in items:
@@ -206,6 +201,8 @@ class InstructionReader:
         bare = [w for w in kept if not w.among(FILLERS | self._names)]
         if not bare:
             raise self._not_understood(words)
+        if {"forward", "backward"} <= {w.meaning for w in bare}:
+            raise self._not_understood(kept, " (forward or backward?)")
         if (own := self._builtin(list(words), bare)) is not None:
             return own
         try:
@@ -224,7 +221,8 @@ class InstructionReader:
             if error.words and all(w.kind == "number" for w in error.words):
                 odd += " without a unit"
             hints = [odd] if odd and odd != f"“{self._quote(kept)}”" else []
-            if meant := self._matcher.meant(error.words or bare):
+            meant = self._matcher.meant(error.words or bare)
+            if meant and meant not in [w.text for w in kept]:
                 hints.append(f"did you mean “{meant}”?")
             raise self._not_understood(kept, f" ({'; '.join(hints)})" if hints else "") from error
 
@@ -384,16 +382,11 @@ _BACK_WORDS = word_set("do it that this all repeat again once more instead same 
 
 @dataclass(frozen=True)
 class Reading:
-    """The stream to perform for an instruction, and what was left undone and why (None when nothing was)."""
+    """The stream to perform for an instruction, "" where it is not done, and why it is not (None when it is)."""
 
     source: str
     trouble: str | None = None
     understood: bool = True
-
-    @property
-    def whole(self) -> str:
-        """Return the stream where it does all that was said, else ""."""
-        return "" if self.trouble else self.source
 
 
 class CommandParser:
@@ -415,15 +408,12 @@ class CommandParser:
     def read(self, instruction: str, last: str = "") -> Reading:
         """Return the stream for an instruction; `last` is the stream of the answer before, for "again" and "save that as …"."""
         text = clean(instruction).strip()
-        steps: list[Item] = []
-        trouble, understood = None, True
         try:
             if special := self._saving(text, last) or self._again(text, last) or self._asking(text):
                 return Reading(special)
-            InstructionReader(self, text).read(steps)
+            return Reading(in_sequence(InstructionReader(self, text).read(), self.options.tag("wait")).source)
         except Unclear as error:
-            trouble, understood = str(error), error.understood
-        return Reading(in_sequence(steps, self.options.tag("wait")).source, trouble, understood)
+            return Reading("", str(error), error.understood)
 
     def _asking(self, text: str) -> str | None:
         """Put a question that stands alone to the memory, where the robot has one."""
@@ -454,7 +444,7 @@ class CommandParser:
             body = what
         save = self.options.tag("save")
         reading = self.read(body) if body else Reading(_unwrapped(last, save))
-        if not reading.whole:
+        if not reading.source:
             nothing = "There was nothing to keep." if body else "I have not done anything yet that I could keep."
             raise Unclear(f"I kept nothing as “{name}”. {reading.trouble or nothing}", understood=reading.understood)
         if f"<{save} " in reading.source:

@@ -278,7 +278,7 @@ class Grammar:
 
     def _commanded(self, step: str) -> list[str]:
         """Return the calls of a step that the command parser reads wholly."""
-        source = self.commands.read(step).whole
+        source = self.commands.read(step).source
         if not source:
             raise GrammarError(f"the step “{step}” was not understood; the robot can: {self.commands.abilities()}")
         parser = StreamingParser("strict")

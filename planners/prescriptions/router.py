@@ -191,4 +191,4 @@ class Router:
         """Return whether the robot carries the sentence out without a model."""
         if len(sentence) > MAX_READ:
             return False
-        return bool(self._grammar.commands.read(sentence).whole)
+        return bool(self._grammar.commands.read(sentence).source)

@@ -59,13 +59,14 @@ def test_nothing_understood_is_a_named_error_that_says_what_can_be_said(instruct
     assert "move forward" in caught.value.message
 
 
-def test_what_was_not_understood_is_spoken_after_what_was_done() -> None:
-    assert _text(_client(), _request("sit, then twirl")) == "<sit/>I did not understand “twirl”. I stop there."
+def test_of_what_is_understood_in_part_nothing_is_done() -> None:
+    with pytest.raises(ModelError, match="I did not understand “twirl”. Nothing was done. I can: "):
+        _text(_client(), _request("sit, then twirl"))
 
 
-def test_a_value_out_of_range_is_spoken_and_nothing_moves() -> None:
-    answer = _text(_client(), _request("walk 9 m"))
-    assert "0 to 3" in answer and "<" not in answer
+def test_a_value_out_of_range_is_an_error_and_nothing_moves() -> None:
+    with pytest.raises(ModelError, match=r"0 to 3.* Nothing was done\. \(This"):
+        _text(_client(), _request("walk 9 m"))
 
 
 def test_an_instruction_that_is_too_long_is_refused() -> None:

@@ -117,7 +117,8 @@ ON_QUADRUPED = [
     ("spin around", '<rotate angle_deg="180"/><rotate angle_deg="180"/>'),
     ("sit down and nod", "<sit/><nod/>"),
     ("坐下", "<sit/>"),
-    ("turn left ninety degrees and wink", '<rotate angle_deg="90"/>'),
+    ("turn left ninety degrees", '<rotate angle_deg="90"/>'),
+    ("turn left ninety degrees and wink", ""),
     ("walk forward slowly", ""),
     ("walk backward 20 cm", ""),
     ("make a happy face", ""),
@@ -263,10 +264,42 @@ def test_a_text_of_any_length_is_read_in_linear_time(first: str, more: str) -> N
     assert seconds(1000) < 24 * max(seconds(100), 0.002)
 
 
-def test_what_comes_before_something_unknown_is_done_and_what_follows_is_not() -> None:
-    reading = _read("sit down, then twirl, then nod")
-    assert reading.source == "<spider_sit/>"
-    assert reading.trouble is not None and "“twirl”" in reading.trouble
+@pytest.mark.parametrize("text", ["sit down, then twirl, then nod", "sit down and twirl", "Sit down. Twirl."])
+def test_nothing_is_done_of_what_is_understood_in_part(text: str) -> None:
+    reading = _read(text)
+    assert reading.source == ""
+    assert reading.trouble is not None and "wirl”" in reading.trouble
+
+
+@pytest.mark.parametrize(
+    ("text", "source"),
+    [
+        ("walk forward 20 cm but slowly", '<spider_run_distance speed="25" distance="20"/>'),
+        ("walk forward 20 cm, slowly", '<spider_run_distance speed="25" distance="20"/>'),
+        ("nod, twice", '<head_act action="nod"/><head_act action="nod"/>'),
+        ("walk forward 20 cm but backwards", ""),
+        ("walk forward a meter and a half", ""),
+        ("walk forward 20 cm, loudly", ""),
+        ("in 5 seconds nod", ""),
+        ("nod in 5 seconds", ""),
+        ("nod, then do it again", ""),
+    ],
+)
+def test_how_something_is_to_be_done_is_heeded_or_nothing_moves(text: str, source: str) -> None:
+    assert _performed(_read(text).source).calls == _performed(source).calls if source else _read(text).source == ""
+
+
+@pytest.mark.parametrize(
+    ("text", "robot"),
+    [("left", "coco"), ("put both ears down", "coco"), ("go to the kichen", "kalos"), ("patrol kitchen and lounge", "kalos")],
+)
+def test_no_hint_is_a_word_that_was_said(text: str, robot: str) -> None:
+    hint = re.search(r"did you mean “(.*?)”", _read(text, robot).trouble or "")
+    assert hint is None or hint[1] not in text.split()
+
+
+def test_on_a_robot_of_one_speed_slowly_moves_nothing() -> None:
+    assert _read("walk forward 0.5 m, but slowly", "kalos").source == ""
 
 
 @pytest.mark.parametrize(
