@@ -28,9 +28,8 @@ FILLERS, LIGHT, NEGATIONS, CONDITIONS, ALWAYS_QUESTION = (
 )
 POLITE = re.compile(
     r"^\s*(?:(?:ok|okay|hey|hi|well|so|please|now|and|robot|alright)[,\s]+)*"
-    r"(?:(?:could|would|can|will) you(?: please)?(?: kindly)?|i want you to|i would like you to|i'd like you to|"
-    r"you should|go ahead and|"
-    r"try to|let's|let us|please)\s+",
+    r"(?:(?:would|do) you mind|(?:could|would|can|will) you(?: please)?(?: kindly)?|i want you to|i would like you to|"
+    r"i'd like you to|you should|go ahead and|try to|let's|let us|please)\s+",
     re.IGNORECASE,
 )
 
@@ -43,7 +42,7 @@ CHINESE: dict[str, str] = {word: plain for plain, words in _WORDS["chinese"].ite
 """Chinese words and the English ones they stand for."""
 
 CHINESE_PIECE = re.compile("|".join(sorted(map(re.escape, CHINESE), key=len, reverse=True)))
-CHINESE_NUMBER = re.compile("[零一二两三四五六七八九十百千]+(?=厘米|公分|毫米|米|度|秒|分钟|次|遍|回|下(?!来))")
+CHINESE_NUMBER = re.compile("[零一二两三四五六七八九十百千]+(?=厘米|公分|毫米|米|度|秒|分钟|次|遍|回|声|圈|下(?!来))")
 CHINESE_DIGITS = {c: i for i, c in enumerate("零一二三四五六七八九")} | {"两": 2}
 
 _ONES = (

@@ -50,6 +50,14 @@ def _performed(source: str, robot: str = "coco") -> DryRun:
 
 
 ON_COCO = [
+    ("pls nod", '<head_act action="nod"/>'),
+    ("um, nod", '<head_act action="nod"/>'),
+    ("would you mind standing up", "<spider_stand/>"),
+    ("请你向前走半米", '<spider_run_distance distance="50"/>'),
+    ("抬头", '<head_pose pitch="30"/>'),
+    ("摇左耳朵", '<ear_swing side="left"/>'),
+    ("眨左眼", "<wink_left/>"),
+    ("先站起来再点头", '<wait><spider_stand/></wait><head_act action="nod"/>'),
     ("stand up", "<spider_stand/>"),
     ("walk 40 cm forward", '<spider_run_distance distance="40"/>'),
     ("walk forward half a metre slowly", '<spider_run_distance speed="25" distance="50"/>'),
@@ -262,6 +270,24 @@ def test_a_text_of_any_length_is_read_in_linear_time(first: str, more: str) -> N
 
     seconds(50)
     assert seconds(1000) < 24 * max(seconds(100), 0.002)
+
+
+ON_KALOS = [
+    ("去厨房", '<goto_waypoint waypoint="kitchen"/>'),
+    ("请去办公室", '<goto_waypoint waypoint="office"/>'),
+    ("巡逻", "<patrol/>"),
+    ("拍照", "<take_pic/>"),
+    ("叫两声", '<bark times="2"/>'),
+    ("找球", '<search target="ball"/>'),
+    ("look for a ball", '<search target="ball"/>'),
+    ("向前走半米", '<move_forward distance_m="0.5"/>'),
+]
+
+
+@pytest.mark.parametrize(("text", "source"), ON_KALOS)
+def test_a_command_becomes_this_stream_on_kalos(text: str, source: str) -> None:
+    reading = _read(text, "kalos")
+    assert (reading.source, reading.trouble) == (source, None)
 
 
 @pytest.mark.parametrize("text", ["sit down, then twirl, then nod", "sit down and twirl", "Sit down. Twirl."])
