@@ -252,7 +252,11 @@ class LaunchRun:
         if slot is None:
             return  # already abandoned
         slot.process, slot.next_stage_s = None, _NEVER
-        self._emit(Exited(slot.spec.name, process.pid, process.wait(), slot.command))
+        code = process.wait()
+        self._emit(Exited(slot.spec.name, process.pid, code, slot.command))
+        if code == os.EX_CONFIG and not self._stopping:
+            self._emit(Report("ERROR", "launch", f"process[{slot.spec.name}] cannot start, as it says above: shutting down"))
+            self.request_stop()
         self._shut_down_after(slot)
         most = slot.spec.respawn_max_retries
         if slot.spec.respawn and not self._stopping and (most < 0 or slot.respawns < most):

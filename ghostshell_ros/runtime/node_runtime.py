@@ -150,20 +150,20 @@ class NodeHost:
 def run(*factories: Callable[[], RuntimeNode | Sequence[RuntimeNode]], args: Sequence[str] | None = None) -> int:
     """Build nodes and spin them in one process until SIGINT or SIGTERM: the body of a node's `main()`.
 
-    A factory returns one node or several. Returns the exit status: 0, or 1 with one sentence in the log when a node could
-    not start.
+    A factory returns one node or several. Returns the exit status: 0, or EX_CONFIG with one sentence in the log when a node
+    could not start, as it would not the next time.
     """
     # A skill that computes on its thread would otherwise keep the executor waiting for 5 ms at a time.
     sys.setswitchinterval(0.001)
     if doubled := doubled_key(sys.argv if args is None else args):
         rclpy.logging.get_logger("ghostshell").fatal(doubled)
-        return 1
+        return os.EX_CONFIG
     prefer_profiles()
     try:
         rclpy.init(args=list(args) if args is not None else None, signal_handler_options=rclpy.SignalHandlerOptions.NO)
     except RuntimeError as error:  # a file of parameters that is not there, an argument that is none
         rclpy.logging.get_logger("ghostshell").fatal(str(error))
-        return 1
+        return os.EX_CONFIG
     hosts = [NodeHost()]
     signals = EndSignals(hosts[0].end)
     try:
@@ -183,7 +183,7 @@ def run(*factories: Callable[[], RuntimeNode | Sequence[RuntimeNode]], args: Seq
         hosts[0].spin()
     except (NodeStartError, ValueError) as error:
         rclpy.logging.get_logger("ghostshell").fatal(str(error))
-        return 1
+        return os.EX_CONFIG
     finally:
         for host in hosts:
             host.stop()

@@ -296,5 +296,5 @@ def test_without_nav2_msgs_the_driver_does_not_start_and_says_what_to_install(fi
         capture_output=True,
         text=True,
     )
-    assert ended.returncode == 1
+    assert ended.returncode == os.EX_CONFIG
     assert "needs nav2_msgs" in ended.stderr and "ros-jazzy-navigation2" in ended.stderr, ended.stderr

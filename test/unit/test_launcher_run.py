@@ -187,6 +187,15 @@ def test_respawns_end_with_their_number() -> None:
         assert sum(isinstance(event, Started) for event in finish(run)) == 3
 
 
+def test_what_cannot_start_is_not_started_again_and_ends_the_launch() -> None:
+    wrong = replace(python(f"raise SystemExit({os.EX_CONFIG})", "wrong-2"), respawn=True)
+    with LaunchRun([python(POLITE, "other-1"), wrong]) as run:
+        run.start()
+        events = finish(run)
+    assert [event.name for event in events if isinstance(event, Started)].count("wrong-2") == 1
+    assert any(isinstance(event, Report) and "wrong-2] cannot start" in event.text for event in events)
+
+
 def test_the_end_of_a_required_process_ends_the_others() -> None:
     required = replace(python("input()", "required-2"), shutdown_on_exit=True)
     with LaunchRun([python(POLITE, "other-1"), required]) as run:
