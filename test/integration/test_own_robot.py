@@ -203,6 +203,6 @@ def test_a_wrong_file_is_one_sentence_and_starts_nothing(
 def test_a_node_started_alone_says_it_too(tmp_path: Path, processes: Processes, capfd: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "pan_tilt.yaml").write_text((EXAMPLE / "pan_tilt.yaml").read_text().replace("text_skill:", "text_skil:"))
     gate = processes.start("safety_gate", f"robot:={tmp_path}/pan_tilt.yaml")
-    assert gate.wait(timeout=20) == 1
+    assert gate.wait(timeout=20) == os.EX_CONFIG
     said = capfd.readouterr().err
     assert "key 'text_skil' is unknown; did you mean 'text_skill'?" in said and "Traceback" not in said

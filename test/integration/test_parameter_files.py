@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,7 @@ def test_a_key_given_twice_keeps_the_node_from_starting(
     file = tmp_path / "gate.yaml"
     file.write_text("/**/safety_gate:\n  ros__parameters:\n    robot: coco\n    command_hz: 50.0\n    robot: kalos\n")
     gate = processes.start("safety_gate", params_file=file)
-    assert gate.wait(timeout=20) == 1
+    assert gate.wait(timeout=20) == os.EX_CONFIG
     said = capfd.readouterr().err
     assert f"{file}, line 5: the key 'robot' is given twice; remove one of them" in said and "Traceback" not in said
 
