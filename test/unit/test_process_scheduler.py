@@ -22,7 +22,7 @@ from process_desk import (
 from skill_kernel.codes import Outcome, TaskCode
 from skill_kernel.events import StreamKind
 from skill_kernel.processes.process import ProcessError, ProcessSource, ProcessStatus
-from skill_kernel.processes.scheduler import DEBTOR_TICKS, PLANNER, SCHEDULER
+from skill_kernel.processes.scheduler import DEBTOR_TICKS, PLANNER, SCHEDULER, SENDER
 
 
 def test_two_run_together_until_they_contend() -> None:
@@ -242,3 +242,17 @@ def test_nobody_owes_anything_while_a_process_is_paused_or_planned_anew() -> Non
     assert desk.status(name) == [RUNS]
     ticks(desk, DEBTOR_TICKS + 2)
     assert desk.status(name) == [ProcessStatus.FAILED]
+
+
+def test_a_process_ends_with_whoever_follows_it_and_goes_on_where_nobody_ever_did() -> None:
+    desk = Desk()
+    followed, left = desk.says(), desk.says()
+    desk.core.alive(SENDER, [followed])
+    desk.core.pause(followed)
+    ticks(desk, DEBTOR_TICKS, PLANNER)
+    desk.core.alive(SENDER, [followed])
+    ticks(desk, DEBTOR_TICKS, PLANNER)
+    assert desk.status(followed, left) == [PAUSED, RUNS]
+    ticks(desk, 1, PLANNER)
+    assert desk.status(followed, left) == [ProcessStatus.STOPPED, RUNS]
+    assert desk.process(followed).code == TaskCode.CANCELLED and "gone" in desk.process(followed).message
