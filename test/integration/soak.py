@@ -52,6 +52,9 @@ HALTED_S = 0.5
 STILL_RAD = 1e-3
 """Between two set-points of a joint that is held."""
 DISK_MB = 64
+POOLED = 6
+"""Threads of bounded pools that begin when they are first needed: a second one that reads the memory, with the file that it
+reads, and up to five more that resolve names of hosts."""
 EXECUTABLES = ("sim", "safety_gate", "skill_kernel", "reflexes", "drivers", "mind")
 WORDS = {
     "coco": ("nod twice", "sit down", "stand up", "walk 60 cm forward", "wink", "shake your ears", "play music", "look left"),
@@ -286,8 +289,9 @@ class Weight:
 
     def beyond(self, before: Weight) -> str:
         """Return which threads and files there are more of than before."""
-        threads = [f"{self.threads} threads instead of {before.threads}"] if self.threads > before.threads else []
-        return "; ".join([*threads, *(f"{more} more of {what}" for what, more in (self.files - before.files).items())])
+        threads = [f"{self.threads} threads instead of {before.threads}"] if self.threads > before.threads + POOLED else []
+        more = {what: count for what, count in (self.files - before.files).items() if count > ("memory.sqlite" in what)}
+        return "; ".join([*threads, *(f"{count} more of {what}" for what, count in more.items())])
 
 
 def weights(robots: dict[str, BroughtUp]) -> dict[str, dict[str, Weight]]:
