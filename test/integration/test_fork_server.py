@@ -204,12 +204,12 @@ def test_a_server_that_can_fork_no_more_leaves_its_nodes_alone(tmp_path: Path) -
         assert not gone(other)
 
 
-def test_a_wrong_argument_ends_a_fork_with_code_1_and_a_sentence(tmp_path: Path) -> None:
+def test_a_wrong_argument_ends_a_fork_with_its_code_and_a_sentence(tmp_path: Path) -> None:
     bad = spec(tmp_path)
     launch = Watched(replace(bad, command=(*bad.command, "--params-file", str(tmp_path / "missing.yaml"))))
     with launch.run as run:
         run.start()
-        assert launch.ends() == [1]
+        assert launch.ends() == [os.EX_CONFIG]
         assert run.wait(UP_S)
     assert any("missing.yaml" in event.line for event in launch.events if isinstance(event, Output))
     assert not any("Traceback" in event.line for event in launch.events if isinstance(event, Output))

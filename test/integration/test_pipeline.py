@@ -346,7 +346,14 @@ class Saying:
             "--robot",
             watch.get_namespace()[1:],
         ]
-        self.process = subprocess.Popen([*command, *options], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        # Where the test run itself is in the background, SIGINT is ignored, and that is inherited.
+        self.process = subprocess.Popen(
+            [*command, *options],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            preexec_fn=lambda: [signal.signal(number, signal.SIG_DFL) for number in (signal.SIGINT, signal.SIGHUP)],
+        )
         self.process_id = watch.wait_event(CallKind.STARTED, 20.0, since, function="head_act").process_id
 
     def end(self) -> tuple[int, str]:
