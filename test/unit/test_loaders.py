@@ -132,10 +132,11 @@ def memory() -> Store:
 
 @pytest.fixture(autouse=True, scope="module")
 def forgotten() -> Iterator[None]:
-    """Remove the memory that all imports of this file go to."""
+    """Remove the memory that all imports of this file go to; a worker that takes tests of another comes here twice."""
     yield
     memory().close()
     shutil.rmtree(memory().path.parent)
+    memory.cache_clear()
 
 
 def imported(path: Path) -> None:
