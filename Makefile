@@ -7,7 +7,7 @@ ROBOT ?= coco
 VIEWER ?= 0
 N ?= 3
 SHELL_DOMAIN := export ROS_DOMAIN_ID=$${ROS_DOMAIN_ID:-$$((RANDOM % 100 + 1))};
-# A test that fails now and then is marked `quarantined` and runs nowhere until it is mended. There are two, in test_recording_files and test_memory_cli.
+# A test that fails now and then is marked `quarantined` and runs nowhere until it is mended. There is none.
 QUICK := not slow and not faults and not quarantined
 
 # The tests start hundreds of processes: each module is compiled for the first of them and not for each.

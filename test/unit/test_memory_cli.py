@@ -25,7 +25,7 @@ def folder(tmp_path: Path) -> Path:
             Tier.M1,
             Kind.HEARD,
             now - 50,
-            "alice said through chat: “my locker is 4711”",
+            "alice said through chat: “my locker opens with marzipan”",
             provenance=Provenance("kalos", "processes", "p1", "alice", "chat"),
         ),
     ).result()
@@ -46,18 +46,17 @@ def test_a_question_is_answered_with_its_sources(folder: Path) -> None:
 
 
 def test_records_are_listed_by_kind_and_age(folder: Path) -> None:
-    assert "4711" in run(folder, "query", "--kind", "heard", "--since", "2m").output
+    assert "marzipan" in run(folder, "query", "--kind", "heard", "--since", "2m").output
     assert run(folder, "query", "--kind", "visit", "--since", "10m").output.count("visit") == 1
     assert run(folder, "query", "--since", "last tuesday").exit_code == 2
 
 
-@pytest.mark.quarantined
 def test_what_a_person_said_is_forgotten_and_nothing_of_it_stays_in_the_files(folder: Path) -> None:
     assert run(folder, "forget").exit_code == 2
     assert run(folder, "forget", "--sender", "alice", "--yes").exit_code == 0
-    assert "4711" not in run(folder, "query", "--text", "locker").output
+    assert "marzipan" not in run(folder, "query", "--text", "locker").output
     for file in (folder / "memory").iterdir():
-        assert b"4711" not in file.read_bytes(), file.name
+        assert b"marzipan" not in file.read_bytes(), file.name
 
 
 def test_an_export_is_imported_elsewhere_once(folder: Path, tmp_path: Path) -> None:
@@ -81,6 +80,6 @@ def test_a_memory_that_is_not_there_or_damaged_is_told(tmp_path: Path) -> None:
 
 def test_forgetting_by_words_takes_what_has_all_of_them_and_nothing_else(folder: Path) -> None:
     assert run(folder, "forget", "--text", "alice password", "--yes").exit_code == 2
-    assert "4711" in run(folder, "query", "--text", "locker").output
+    assert "marzipan" in run(folder, "query", "--text", "locker").output
     assert run(folder, "forget", "--text", "alice locker", "--yes").exit_code == 0
-    assert "4711" not in run(folder, "query", "--text", "locker").output
+    assert "marzipan" not in run(folder, "query", "--text", "locker").output
