@@ -25,7 +25,7 @@ HEAD = """<!-- SPDX-License-Identifier: Apache-2.0 -->
 VERBS = {"topics": ("publish", "subscribe"), "services": ("reply", "request"), "actions": ("execute", "call")}
 """By kind, what the two last columns of the map allow."""
 Grants = set[tuple[str, str, str]]
-"""What a node may do: kind, verb and name, which is relative to the namespace, absolute, or below the node (`~/`)."""
+"""A node's rights: kind, verb and name, which is relative to the namespace, absolute, or below the node (`~/`)."""
 
 PARAMETERS = "describe_parameters get_parameter_types get_parameters list_parameters set_parameters set_parameters_atomically"
 LIFECYCLE = "change_state get_available_states get_available_transitions get_state get_transition_graph"
@@ -34,12 +34,12 @@ EVERY_NODE: Grants = {
     ("topics", "subscribe", "/clock"),
     *(("services", "reply", f"~/{name}") for name in ["get_type_description", *PARAMETERS.split()]),
 }
-"""What rclpy makes for each node, `/clock` with use_sim_time, and our nodes' health."""
+"""Names that rclpy makes for each node, `/clock` with use_sim_time, and our nodes' health."""
 DRIVER: Grants = {
     ("topics", "publish", "~/transition_event"),
     *(("services", "reply", f"~/{name}") for name in LIFECYCLE.split()),
 }
-"""What rclpy makes for each managed node besides."""
+"""Names that rclpy makes for each managed node besides."""
 
 OWN_PROCESS = ("safety_gate", "skill_kernel", "reflexes", "sim", "teleop")
 """Nodes that are alone in their process; drivers share one, and the others share `mind` unless composed is false."""
@@ -60,8 +60,8 @@ MAY_BE: Mapping[str, Mapping[tuple[str, str], list[str]]] = {
         ("services", "request"): ["halt", "release_teleop"],
     },
 }
-"""What the map does not show: made only when needed, or with other launch arguments (use_sim_time, model, navigation, gamepad),
-and the memory, which hears every robot."""
+"""Names that the map does not show: made only when needed, or with other launch arguments (use_sim_time, model, navigation,
+gamepad), and the memory, which hears every robot."""
 
 WAYS: Mapping[Act, Mapping[tuple[str, str], list[str]]] = {
     Act.LOOK: {("services", "request"): ["list_skills", "/query_memory"]},

@@ -94,12 +94,12 @@ class Scrubber:
     def __init__(self, secrets: Secrets, removed: str = REMOVED) -> None:
         self._secrets, self._removed = secrets, removed
         self._kept, self._read_to = "", 0
-        """What was not given out yet, and up to where it was read."""
+        """Text not given out yet, and up to where it was read."""
         self._tail = ""
         self._places: list[int] = []
-        """The longest end of what was read that stands in a value, and where in `_kept` its characters begin."""
+        """The longest end of the text read that stands in a secret, and where in `_kept` its characters begin."""
         self._within = False
-        """Whether the last that was given out stands for a secret."""
+        """True when the text given out last stands for a secret."""
 
     def feed(self, text: str, *, last: bool = False) -> str:
         """Return what can be given out now: all but what may be the beginning of a secret, and that, too, with the `last`."""
