@@ -34,8 +34,8 @@ lint: setup ## ruff, the import contract, mypy
 unit: setup ## the cores and tools, without ROS
 	@$(ENV) pytest -q -n auto --dist worksteal -m "$(QUICK)" test/unit
 
-integration: setup ## real nodes over real DDS, in a ROS domain of their own
-	@$(ENV) $(SHELL_DOMAIN) pytest -q -m "$(QUICK)" test/integration test/launch
+integration: setup ## real nodes over real DDS, two files at a time in ROS domains of their own
+	@$(ENV) $(SHELL_DOMAIN) pytest -q -n 2 --dist loadfile -m "$(QUICK)" test/integration test/launch
 
 repeat: setup ## the integration tests N times over (N=3), to find what fails now and then
 	@$(ENV) $(SHELL_DOMAIN) for round in $$(seq $(N)); do \

@@ -25,7 +25,8 @@ from skill_kernel.guard import SkillRequest
 from skill_kernel.guard.code import STOP, WAIT
 from skill_kernel.skills.arguments import to_json
 
-BEAT_S = 0.1
+BEAT_S = 0.05
+"""Time between two wishes to stand; the gate forgets one after 0.2 s."""
 LEASE_S = 0.5
 """Time for the kernel to answer; without its answer nothing is begun, and what it grants later is given back."""
 FREE_S = 3.0
@@ -221,7 +222,7 @@ class Performance:
             self.end(Ended.FAILED, f"{why}; it did not become free within {FREE_S:g} s")
         else:
             self._waiting = True
-            if self.needs_base:  # the gate forgets a wish after 0.2 s
+            if self.needs_base:
                 self._performer.stand_still()
             self._node.call_later(ASK_AGAIN_S, self.freed)
 
