@@ -6,6 +6,9 @@ Measured in this process, which runs at a real-time priority where that is allow
 is no part: from handing over the request to the arrival of the first `cmd_vel_gated` of zero after which no other comes. Before
 each halt the base turns on the spot under commands at 50 Hz. The round trip is that of an empty service (std_srvs/Trigger)
 of a process of its own, at ordinary priority, asked just before each halt.
+
+From Enter: the whole run of `./ghostshell halt`, which ends when the gate has confirmed, beside a bare client of the service
+`halt` in rclpy, started in turn, without the busy processes.
 """
 
 from __future__ import annotations
@@ -36,6 +39,7 @@ from ghostshell_ros.wire.qos import INSTRUCTION, LATCHED, SET_POINTS, STREAM
 ROBOT = "kalos"
 WAIT_S = 20.0
 BOUND_MS = 50.0
+ENTER_MS = 400.0
 QUIET_S = 0.15
 """So long after the halt is looked whether another velocity above zero comes."""
 
@@ -129,6 +133,30 @@ def _ask(probe: Probe) -> None:
     raise RuntimeError("the model did not answer within 20 s")
 
 
+BARE = f"""
+import rclpy, std_srvs.srv
+rclpy.init()
+node = rclpy.create_node("bare")
+client = node.create_client(std_srvs.srv.Trigger, "/{ROBOT}/halt")
+assert client.wait_for_service(10.0)
+future = client.call_async(std_srvs.srv.Trigger.Request())
+rclpy.spin_until_future_complete(node, future, timeout_sec=10.0)
+assert future.result().success
+"""
+
+
+def from_enter(trials: int) -> dict[str, list[float]]:
+    """Return the times in seconds from a person's Enter to the end of a command that halts."""
+    times: dict[str, list[float]] = {"command": [], "bare client": []}
+    commands = ([str(ROOT / "ghostshell"), "halt", "--robot", ROBOT], [sys.executable, "-c", BARE])
+    for _ in range(trials):
+        for name, command in zip(times, commands, strict=True):
+            began = time.perf_counter()
+            subprocess.run(command, check=True, stdout=subprocess.DEVNULL, timeout=60.0)
+            times[name].append(time.perf_counter() - began)
+    return times
+
+
 def _model(stack: ExitStack) -> str:
     """Start a model of many words, 40 tokens a second, in a process of its own; gives its address."""
     answer = Path(stack.enter_context(tempfile.TemporaryDirectory())) / "answer.txt"
@@ -164,6 +192,7 @@ def main() -> int:
     """Bring everything up, measure, print, write out/bench/halt.json."""
     parser = arguments(__doc__)
     parser.add_argument("--trials", type=int, default=100, help="halts of each kind (default 100)")
+    parser.add_argument("--enters", type=int, default=20, help="commands started of each kind (default 20)")
     parser.add_argument("--burners", type=int, default=os.cpu_count() or 2, help="busy processes besides (one a core)")
     parser.add_argument("--ordinary", action="store_true", help="the gate at the priority of all, as where it may not raise it")
     parser.add_argument(ros_probe.ECHO, action="store_true", help="be the other process of the round trip")
@@ -183,6 +212,7 @@ def main() -> int:
             probe.wait(lambda: probe.halted is False, "the gate", 60.0)
             ros_probe.until(probe.instruct.get_subscription_count, "the process scheduler")
             probe.call(ros_probe.ECHO_SERVICE)
+            enter = from_enter(options.enters)
             _burn(stack, options.burners)
             take_priority(20, -15)  # after the last child was started, for they inherit it
             times["no model call"] = measure(probe, options.trials, model=False)
@@ -190,11 +220,11 @@ def main() -> int:
     except RuntimeError as error:
         print(f"bench_halt: {error}", file=sys.stderr)
         return 1
-    _report(times, options)
+    _report(times, enter, options)
     return 0
 
 
-def _report(times: dict[str, dict[str, list[float]]], options: argparse.Namespace) -> None:
+def _report(times: dict[str, dict[str, list[float]]], enter: dict[str, list[float]], options: argparse.Namespace) -> None:
     names = {
         "halt": "halt called to base at rest",
         "answer": "halt called to its answer",
@@ -205,6 +235,11 @@ def _report(times: dict[str, dict[str, list[float]]], options: argparse.Namespac
         Target(f"halt to rest, {load}, p99", spread_of(kinds["halt"])["p99_ms"], BOUND_MS, "ms")
         for load, kinds in times.items()
     ]
+    results["Enter to the end of ghostshell halt"] = spread_of(enter["command"])
+    results["reference: Enter to the end of a bare rclpy client"] = spread_of(enter["bare client"])
+    targets.append(
+        Target("Enter to the end of ghostshell halt, median", spread_of(enter["command"])["median_ms"], ENTER_MS, "ms")
+    )
     gate = "the gate at ordinary priority" if options.ordinary else "the gate at its priority"
     title = f"halt, all nodes of {ROBOT} up and {options.burners} busy processes besides, {gate} [ms]"
     measured = {"results": results, "burners": options.burners, "ordinary": options.ordinary}

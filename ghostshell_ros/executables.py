@@ -19,6 +19,8 @@ from functools import partial
 from importlib import import_module
 from typing import Any
 
+from ghostshell_ros import halt_door
+
 ENDING = (signal.SIGINT, signal.SIGTERM)
 GONE_S = 1.5
 """Time that a node has to end when its launcher is gone."""
@@ -65,6 +67,8 @@ def _end_with(parent: int) -> None:
 
 def ghostshell() -> None:
     """Run the command line."""
+    if sys.argv[1:2] == ["halt"] and halt_door.main(sys.argv[2:]) == 0:
+        return
     without_generator()
     before = {number: signal.signal(number, lambda n, _: os._exit(128 + n)) for number in ENDING}
     main = import_module("ghostshell_ros.cli.main").main

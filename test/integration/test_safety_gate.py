@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 import os
+import subprocess
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -16,11 +17,12 @@ from sensor_msgs.msg import JointState
 from std_srvs.srv import Trigger
 
 from bench.clearing import Clearing
+from ghostshell_ros.halt_door import robots_here
 from ghostshell_ros.runtime.node import RuntimeNode
 from ghostshell_ros.runtime.node_runtime import NodeHost
 from ghostshell_ros.runtime.signing import signed
 from ghostshell_ros.wire.qos import SET_POINTS
-from ros_support import JOINTS, ROBOT, Plant, Processes, ask, wait_until
+from ros_support import JOINTS, ROBOT, ROOT, Plant, Processes, ask, wait_until
 from skill_kernel.roles import Role
 
 SPEED = 2.0
@@ -138,6 +140,19 @@ def test_a_leap_is_walked_at_the_joints_speed(plant: Plant, commander: Commander
     duration = plant.commands[-1][0] - plant.commands[0][0]
     assert duration >= 1.5 / SPEED * 0.9
     assert all("hip" not in command for _, command in plant.commands)
+
+
+def test_ghostshell_halt_reaches_the_gate_without_joining_the_graph(plant: Plant, commander: Commander) -> None:
+    commander.wish = {"knee": 1.0}
+    wait_until(lambda: plant.positions["knee"] > 0.1, 5.0, "the knee moves")
+    name = commander.get_namespace().strip("/")
+    done = subprocess.run([ROOT / "ghostshell", "halt", "--robot", name], capture_output=True, text=True, timeout=10.0)
+    held = plant.positions["knee"]
+    assert done.stdout == f"{name}: halted; when it is safe to move again: ghostshell clear\n", done.stderr
+    assert held < 1.0 and name in robots_here(os.environ["ROS_DOMAIN_ID"])
+    wait_until(lambda: plant.halted, 1.0, "the gate says that it is halted")
+    time.sleep(0.2)
+    assert plant.positions["knee"] == pytest.approx(held, abs=SPEED * PERIOD_S)
 
 
 def test_a_command_that_is_not_a_number_moves_nothing(plant: Plant, commander: Commander) -> None:

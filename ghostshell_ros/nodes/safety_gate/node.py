@@ -11,6 +11,7 @@ from sensor_msgs.msg import JointState
 from std_msgs.msg import Bool
 from std_srvs.srv import Trigger
 
+from ghostshell_ros.halt_door import HaltDoor
 from ghostshell_ros.nodes.safety_gate.base_ports import BasePorts
 from ghostshell_ros.runtime.node import Health, Level, RuntimeNode
 from ghostshell_ros.runtime.priority import take_declared_priority
@@ -75,6 +76,8 @@ class SafetyGate(RuntimeNode):
     `halted` is first published when joints and base have been measured, and `events` says why it halted: also because
     somebody else publishes what it sends or relies on, motion was not ordered, or a sensor cannot be true. Two gates of one
     robot would fight over its body: the one started later ends, and has relayed nothing by then.
+
+    Programs of the same machine halt it through a local socket, too (ghostshell_ros/halt_door.py).
     """
 
     def __init__(self) -> None:
@@ -131,6 +134,7 @@ class SafetyGate(RuntimeNode):
         self.create_service(Trigger, "halt", self._on_halt)
         self.create_service(Trigger, "clear_halt", self._on_clear)
         self.create_service(ControlHalt, "control_halt", self._on_control)
+        self._local_door = self._open_door()
         self._timer = self.steady_timer(self._period_s, self._tick)
         self._timer.cancel()
         # A halt must not wait for what plans and draws.
@@ -189,6 +193,15 @@ class SafetyGate(RuntimeNode):
         if conflict or self._timer.is_canceled():
             self._gate.tick(now)
             self._publish_halted()
+
+    def _open_door(self) -> HaltDoor | None:
+        """Open the door for halts by programs of this machine; None where that is not possible."""
+        domain, robot = str(self.context.get_domain_id()), self.get_namespace().strip("/")
+        try:
+            return HaltDoor(domain, robot, lambda answer: self.call_soon(lambda: answer(self._halt_for(ANYBODY))))
+        except OSError as error:
+            self.get_logger().warning(f"ghostshell halt reaches this robot by ROS alone, which takes seconds: {error}")
+            return None
 
     def _on_halt(self, _: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
         response.success, response.message = True, self._halt_for(ANYBODY)
@@ -300,6 +313,8 @@ class SafetyGate(RuntimeNode):
 
     def close(self) -> None:
         """Stop the base: one without a timeout of its own would keep its last velocity."""
+        if self._local_door is not None:
+            self._local_door.close()
         if self._base is not None and self.context.ok():
             self._base.rest()
 

@@ -1,0 +1,137 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Halt a robot of this machine at once: a local socket of its safety gate, and a client without ROS or any other import.
+
+A command that joins the ROS graph needs a second or more before it is heard; this one needs a datagram. The socket halts and
+does nothing else, so whoever may start a program here may use it. Who answers is known from the kernel: a halt counts as
+confirmed only when the answer comes from a process of the same user or of root.
+
+`./ghostshell halt` runs this file by its path before it prepares anything. A halt that is not confirmed here goes through ROS.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import struct
+import sys
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+
+PREFIX = "ghostshell/halt"
+HALT = b"halt"
+MAX_BYTES = 1024
+"""Longest datagram that is read."""
+ANSWER_S = 0.3
+"""Time in which the gate confirms. It takes a few milliseconds."""
+LATER = 75
+"""Exit status of a halt that is not confirmed here and must go through ROS (EX_TEMPFAIL)."""
+
+_SOCKETS = "/proc/net/unix"
+_CREDENTIALS = struct.Struct("3i")
+
+
+def _name(domain: str, robot: str) -> str:
+    return f"{PREFIX}/{domain}/{robot.strip('/')}"
+
+
+class HaltDoor:
+    """Serve halts of one robot on this machine, on a thread of its own.
+
+    `on_halt(answer)` is called on that thread for each request; `answer(text)` confirms it and may be called on any thread.
+    The next request is read when this one is confirmed, or after ANSWER_S. Raises OSError when another process serves this
+    robot, or where the machine has no such sockets.
+    """
+
+    def __init__(self, domain: str, robot: str, on_halt: Callable[[Callable[[str], None]], None]) -> None:
+        self._on_halt, self._closed = on_halt, False
+        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        try:
+            self._socket.bind(f"\0{_name(domain, robot)}")
+        except OSError:
+            self._socket.close()
+            raise
+        self._thread = threading.Thread(target=self._serve, name="halt_door", daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """Serve no more."""
+        self._closed = True
+        with suppress(OSError):
+            self._socket.shutdown(socket.SHUT_RDWR)
+        self._thread.join(2 * ANSWER_S)
+        self._socket.close()
+
+    def _serve(self) -> None:
+        while not self._closed:
+            try:
+                asked, address = self._socket.recvfrom(MAX_BYTES)
+            except OSError:
+                return
+            if asked == HALT:
+                confirmed = threading.Event()
+                self._on_halt(lambda text, to=address, done=confirmed: self._answer(text, to, done))
+                confirmed.wait(ANSWER_S)
+
+    def _answer(self, text: str, address: str | bytes | None, confirmed: threading.Event) -> None:
+        confirmed.set()
+        with suppress(OSError):  # the client has gone
+            if address:
+                self._socket.sendto(text.encode()[:MAX_BYTES], socket.MSG_DONTWAIT, address)
+
+
+def robots_here(domain: str) -> list[str]:
+    """Return the namespaces of the robots on this machine whose gates serve halts in a ROS domain."""
+    beginning = f"@{_name(domain, '')}"
+    try:
+        with open(_SOCKETS, encoding="utf-8", errors="replace") as file:
+            names = {line.rstrip("\n").partition(" @")[2] for line in file}
+    except OSError:
+        return []
+    return sorted(f"@{name}".removeprefix(beginning) for name in names if f"@{name}".startswith(beginning))
+
+
+def halt(domain: str, robot: str) -> str | None:
+    """Halt a robot of this machine. Return what its gate says, or None when no gate of this user or of root confirms it."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as client:
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
+        client.settimeout(ANSWER_S)
+        try:
+            client.bind("")  # a name for the answer, made by the kernel
+            client.connect(f"\0{_name(domain, robot)}")
+            client.send(HALT, socket.MSG_DONTWAIT)
+            told, more, _, _ = client.recvmsg(MAX_BYTES, socket.CMSG_SPACE(_CREDENTIALS.size))
+        except OSError:
+            return None
+    users = [
+        _CREDENTIALS.unpack(data)[1]
+        for level, kind, data in more
+        if (level, kind) == (socket.SOL_SOCKET, socket.SCM_CREDENTIALS) and len(data) == _CREDENTIALS.size
+    ]
+    return told.decode(errors="replace") if users and users[0] in (0, os.getuid()) else None
+
+
+def named(arguments: Sequence[str], environment: Mapping[str, str]) -> str | None:
+    """Return the robot that `halt` names, "" for none, and None for options that this client does not know."""
+    words = [word for argument in arguments for word in argument.split("=", 1)]
+    if not words:
+        return environment.get("GHOSTSHELL_ROBOT", "")
+    return words[1] if len(words) == 2 and words[0] == "--robot" and words[1] else None
+
+
+def main(arguments: Sequence[str], environment: Mapping[str, str] = os.environ) -> int:
+    """Halt the robot that is named, or else each one on this machine. Return 0, or LATER where this is left to ROS."""
+    domain = environment.get("ROS_DOMAIN_ID", "").lstrip("0") or "0"
+    robot = named(arguments, environment)
+    if robot is None:
+        return LATER
+    robots = [robot.strip("/")] if robot else robots_here(domain)
+    answers = [(name, halt(domain, name)) for name in robots]
+    for name, told in answers:
+        if told is not None:
+            print(f"{name}: {told}", flush=True)
+    return 0 if answers and all(told is not None for _, told in answers) else LATER
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
