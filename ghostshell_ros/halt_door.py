@@ -129,7 +129,7 @@ def main(arguments: Sequence[str], environment: Mapping[str, str] = os.environ) 
     answers = [(name, halt(domain, name)) for name in robots]
     for name, told in answers:
         if told is not None:
-            print(f"{name}: {told}", flush=True)
+            sys.stdout.write(f"{name}: {told}\n")
     return 0 if answers and all(told is not None for _, told in answers) else LATER
 
 
