@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import heapq
 import itertools
 import os
@@ -52,6 +53,8 @@ HALTED_S = 0.5
 STILL_RAD = 1e-3
 """Between two set-points of a joint that is held."""
 DISK_MB = 64
+CLONE_NEWNET = 0x40000000
+"""Of <linux/sched.h>."""
 POOLED = 6
 """Threads of bounded pools that begin when they are first needed: a second one that reads the memory, with the file that it
 reads, and up to five more that resolve names of hosts."""
@@ -115,8 +118,10 @@ class Watcher(BaseObserver):
 class Soak:
     """Two robots, their model and what is done to them."""
 
-    def __init__(self, robots: dict[str, BroughtUp], model: ModelProcess, disks: dict[str, Path], log: Path) -> None:
-        self.robots, self.model, self.disks = robots, model, disks
+    def __init__(
+        self, robots: dict[str, BroughtUp], model: ModelProcess, disks: dict[str, Path], log: Path, *, apart: bool
+    ) -> None:
+        self.robots, self.model, self.disks, self._apart = robots, model, disks, apart
         self._random = random.Random(SEED)
         self._log = log.open("w", buffering=1, encoding="utf-8")
         self.began_s = time.monotonic()
@@ -167,6 +172,7 @@ class Soak:
     def acts(self) -> dict[Callable[[str], object], int]:
         """Return what may happen to a robot, with its weight."""
         disk = {self.fill_disk: 4} if self.disks else {}
+        link = {self.cut_link: 3} if self._apart else {}
         return {
             self.instruct: 24,
             self.talk_oddly: 8,
@@ -179,6 +185,7 @@ class Soak:
             self.slow_model: 7,
             self.kill_model: 3,
             **disk,
+            **link,
         }
 
     def instruct(self, name: str) -> None:
@@ -265,6 +272,26 @@ class Soak:
             while True:
                 file.write(bytes(1 << 16))
         self.later(for_s, lambda: ballast.unlink(missing_ok=True))
+
+    def cut_link(self, _: str) -> None:
+        for_s = self._random.uniform(0.2, 3.0)
+        self.note(f"the network is cut for {for_s:.1f} s")
+        _set_link("down")
+        self.later(for_s, lambda: _set_link("up"))
+
+
+def _set_link(state: str) -> bool:
+    """Switch the loopback of this network on or off; return whether that is allowed."""
+    return not subprocess.call(["ip", "link", "set", "lo", state], stderr=subprocess.DEVNULL)
+
+
+@pytest.fixture(scope="session")
+def apart() -> bool:
+    """Move this thread, and all that it starts from now on, into a network of its own; return whether that is allowed.
+
+    rclpy opens its sockets with the first node, not before.
+    """
+    return bool(shutil.which("ip")) and not ctypes.CDLL(None).unshare(CLONE_NEWNET) and _set_link("up")
 
 
 @dataclass(frozen=True)
@@ -397,7 +424,7 @@ def small_disk(folder: Path) -> Iterator[dict[str, Path]]:
             subprocess.call(["umount", "-l", str(disk)])
 
 
-def test_after_chaos_every_law_still_holds(tmp_path: Path, ros: None) -> None:
+def test_after_chaos_every_law_still_holds(tmp_path: Path, apart: bool, ros: None) -> None:
     log = ROOT / "out" / "soak" / f"{SEED}.log"
     log.parent.mkdir(parents=True, exist_ok=True)
     broken: list[str] = []
@@ -431,8 +458,10 @@ def test_after_chaos_every_law_still_holds(tmp_path: Path, ros: None) -> None:
                 up("kalos", ALL_NODES, use_sim_time="true", default_robot="false") as kalos,
             ):
                 robots |= {"coco": coco, "kalos": kalos}
-                soak = Soak(robots, model, disks, log)
-                soak.note(f"seed {SEED}, {MINUTES:g} min{'' if disks else '; left out: a full disk, which needs mount'}")
+                soak = Soak(robots, model, disks, log, apart=apart)
+                able = {"a full disk, which needs mount": disks, "a cut network, which needs ip and unshare": apart}
+                left_out = [what for what, there in able.items() if not there]
+                soak.note(f"seed {SEED}, {MINUTES:g} min; left out: {' and '.join(left_out) or 'nothing'}")
                 calm()
                 soak.use_all()
                 soak.run(WARM_UP * MINUTES)
