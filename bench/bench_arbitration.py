@@ -27,7 +27,7 @@ CALLS, TRIALS, LIMBS = 5000, 500, 8
 WAIT_S = 5.0
 
 BEGUN: list[float] = []
-"""When a skill's first statement ran, in its thread."""
+"""Time at which a skill's first statement ran, in its thread."""
 
 
 @robot_skill(subsystem="limb_{n}", nominal_s=1.0)
@@ -116,7 +116,7 @@ def one_by_one(execute: Callable[[], threading.Event | None]) -> dict[str, Any]:
 
 
 def refusals(execute: Callable[[], threading.Event | None]) -> dict[str, float]:
-    """How long a refusal takes, its words included."""
+    """Return how long a refusal takes, its words included."""
     took = []
     for _ in range(TRIALS):
         sent = time.perf_counter()

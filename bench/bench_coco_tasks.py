@@ -50,7 +50,7 @@ def measure(tasks: TaskFile, robot: Robot, contestants: dict[str, Any], trials: 
 
 
 def mutation_scores(tasks: TaskFile, robot: Robot) -> dict[str, Any]:
-    """How many mutants of the objective tasks' reference streams score less than 1.0; equivalent ones are left out."""
+    """Return how many mutants of the objective tasks' reference streams score less than 1.0; equivalent ones are left out."""
     counts = {"mutants": 0, "equivalent": 0, "scored_less": 0}
     survivors: list[str] = []
     for task in (t for t in tasks.tasks if t.kind == "objective"):

@@ -65,7 +65,7 @@ class Probe(ros_probe.Probe):
         return found.stamp_s if found is not None else 0.0
 
     def goal_after(self, time_s: float, what: str) -> float:
-        """When the driver accepted its first goal after a time."""
+        """Return when the driver accepted its first goal after a time."""
         accepted = self.goals.accepted
         self.wait(lambda: any(at > time_s for at in accepted.values()), what)
         return min(at for at in accepted.values() if at > time_s)

@@ -37,7 +37,7 @@ from skill_kernel.skills.registry import SkillRegistry
 
 CHANNELS = 20
 BEGUN: list[float] = []
-"""When a skill's first statement ran, in the kernel's thread."""
+"""Time at which a skill's first statement ran, in the kernel's thread."""
 
 
 @robot_skill(subsystem="limb_{n}", nominal_s=1.0)

@@ -262,7 +262,7 @@ def _since(server: ModelServer, first_token_s: float, body: Body) -> float | Non
 
 
 def _completed(pattern: Pattern, tokens: bool, body: Body | None, robot: Robot) -> bool:
-    """Whether what ran is what the task asks for: from its schedule, or from what really ran where an event ends it."""
+    """Return whether what ran is what the task asks for: from its schedule, or from what really ran where an event ends it."""
     if body is not None and pattern.interrupt_s is not None:
         return Outcome.INTERRUPTED.value in body.outcomes and not body.scheduler.live_calls
     stream = pattern.stream if tokens else "".join(map(_as_text, pattern.calls))

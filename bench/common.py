@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the benchmarks share: machine, percentiles, targets, tables on the terminal and a JSON file in out/bench."""
+"""Share among the benchmarks: machine, percentiles, targets, tables on the terminal and a JSON file in out/bench."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Target:
 
     @property
     def met(self) -> bool:
-        """Whether the figure keeps the bound."""
+        """Return whether the figure keeps the bound."""
         return self.value >= self.bound if self.least else self.value <= self.bound
 
     def as_json(self) -> dict[str, Any]:
@@ -40,7 +40,7 @@ class Target:
 
 
 def machine() -> dict[str, Any]:
-    """Where the figures come from: processor, usable cores, Python, and how busy the machine was."""
+    """Return where the figures come from: processor, usable cores, Python, and how busy the machine was."""
     model = platform.processor() or platform.machine()
     try:
         for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():

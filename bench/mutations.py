@@ -80,7 +80,7 @@ def mutants(stream: str, robot: Robot) -> Iterator[tuple[str, str]]:
 
 
 def equivalent(first: Performance, second: Performance, classes: Mapping[str, Sequence[Shape]]) -> bool:
-    """Whether the robot does the same at the same times in both, and has learned the same."""
+    """Return whether the robot does the same at the same times in both, and has learned the same."""
     return _seen(first, classes) == _seen(second, classes)
 
 

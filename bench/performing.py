@@ -28,7 +28,7 @@ SETTINGS: Mapping[str, Any] = {"max_turns": 8, "history": 12, "deadline_s": 60.0
 
 @dataclass(frozen=True)
 class Performance:
-    """What came of a stream: the calls in token order, the routines kept (name, description, what performing it would
+    """Result of a stream: the calls in token order, the routines kept (name, description, what performing it would
     do), what ended it early, if anything did, and why the turn ended."""
 
     calls: list[CallRun]
@@ -55,7 +55,7 @@ class Robot:
 
     @property
     def options(self) -> GrammarOptions:
-        """How the robot's streams are written."""
+        """Return how the robot's streams are written."""
         return GrammarOptions(self.config.builtin_names, self.config.limits)
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the benchmarks over ROS share: a domain of their own, a robot brought up, a node that waits for what it hears, and
+"""Share among the benchmarks over ROS: a domain of their own, a robot brought up, a node that waits for what it hears, and
 a second process that answers."""
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class Probe(RuntimeNode):
 
 
 class Goals:
-    """When the driver of the joints accepted its goals [s of the system's time], by their ids."""
+    """Times at which the driver of the joints accepted its goals [s of the system's time], by their ids."""
 
     def __init__(self, probe: Probe) -> None:
         self._probe = probe

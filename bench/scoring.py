@@ -42,7 +42,7 @@ class _Data(BaseModel):
 
 
 class Shape(_Data):
-    """What a call must look like: `call` names the function or `text` is a regular expression for an utterance. A
+    """Pattern of a call: `call` names the function or `text` is a regular expression for an utterance. A
     value in `args` is the value itself, a list of possible ones, or {near, within}, {min}, {max}, {like: regex}."""
 
     call: str = ""
@@ -50,7 +50,7 @@ class Shape(_Data):
     args: dict[str, Any] = Field(default_factory=dict)
 
     def matches(self, record: CallRun) -> bool:
-        """Whether the call has this shape."""
+        """Return whether the call has this shape."""
         if self.text:
             return record.function == "text" and re.search(self.text, _spoken(record)) is not None
         return record.function == self.call and all(
@@ -72,7 +72,7 @@ class Expected(Shape):
 
 
 class Checks(_Data):
-    """What a subjective task must show at least, judged by structure: numbers of calls by kind, an utterance that
+    """Least that a subjective task must show, judged by structure: numbers of calls by kind, an utterance that
     overlaps a face or a motion, faces that suit (`faces_of`: a class), words, and the language of most speech."""
 
     faces: int = 0
@@ -85,7 +85,7 @@ class Checks(_Data):
 
 
 class Turn(_Data):
-    """What was said and answered before the instruction."""
+    """Messages before the instruction."""
 
     user: str
     stream: str
@@ -215,7 +215,7 @@ def score(task: Task, records: Sequence[CallRun], classes: Mapping[str, Sequence
 
 
 def shape_matches(expected: Expected, record: CallRun, classes: Mapping[str, Sequence[Shape]]) -> bool:
-    """Whether the call is what is expected, its class of interchangeable calls included."""
+    """Return whether the call is what is expected, its class of interchangeable calls included."""
     if record.outcome != expected.outcome or record.start_s is None:
         return False
     if not expected.of_class:

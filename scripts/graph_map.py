@@ -37,7 +37,7 @@ DEADLINE_S = 60.0
 
 OF_EVERY_NODE = ("/rosout", "/parameter_events")
 TYPES_OF_EVERY_NODE = ("rcl_interfaces/", "type_description_interfaces/", "lifecycle_msgs/")
-"""What rclpy makes for each node, or for each managed node; the map leaves it out."""
+"""Topics and services that rclpy makes for each node, or for each managed node; the map leaves them out."""
 
 
 @dataclass(frozen=True)

@@ -26,7 +26,7 @@ class FilmReel:
 
     @property
     def frames(self) -> int:
-        """How many were taken."""
+        """Return how many were taken."""
         return len(self._frames)
 
     def _frame(self, message: Image) -> None:

@@ -38,7 +38,7 @@ QUESTION = "How many places have you explored?"
 LOOK_X_M = 2.0
 """So far along the hallway it is asked for the picture."""
 CROSSING_X_M = 7.0
-"""Where the person steps into the hallway."""
+"""Place at which the person steps into the hallway."""
 AHEAD_M = (1.2, 1.6)
 """The person sets out when Kalos comes so near, and then stands in front of it about 2 s later."""
 REFLEX_S = 20.0
@@ -46,7 +46,7 @@ REFLEX_S = 20.0
 WALK_S = 180.0
 """Longest wait for Kalos to come somewhere, six times what it takes: a busy machine simulates more slowly."""
 PASSES = 2
-"""How often Kalos may pass there before somebody has stepped in its way in time."""
+"""Passes of Kalos after which somebody must have stepped in its way."""
 
 DRIVERS = ("base_driver", "posture_driver", "speak_driver", "play_sound_driver")
 """Those the story needs."""
@@ -81,7 +81,7 @@ class StoryClient(RunListener):
 
     @property
     def lacking(self) -> str:
-        """What the story needs and what is not there yet; empty when it can begin."""
+        """Return what the story needs and what is not there yet; empty when it can begin."""
         return self._lacking
 
     def say(self, instruction: str) -> None:
@@ -231,7 +231,7 @@ class Story:
         return math.dist((place.x, place.y), (self._at.x, self._at.y))
 
     def _faces(self, along: float) -> bool:
-        """Whether it is in the hallway and looks along it: 1 to the east, -1 to the west."""
+        """Return whether it is in the hallway and looks along it: 1 to the east, -1 to the west."""
         return abs(self._at.y) < 0.5 and along * math.cos(self._at.yaw) > 0.9
 
     def _comes_to_crossing(self) -> bool:

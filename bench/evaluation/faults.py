@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What keeps a run from going on."""
+"""Define the errors that keep a run from going on."""
 
 from __future__ import annotations
 

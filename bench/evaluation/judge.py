@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether a trial of a task was a success, by what was true in the simulator and what the drivers did, and if not, why."""
+"""Judge whether a trial of a task was a success, by the simulator's truth and the drivers' acts, and if not, why."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Facts:
-    """What a judge needs besides the trace: the robot's rooms, and how many places it may say it has been in."""
+    """Facts a judge needs besides the trace: the robot's rooms, and the numbers of places it may claim."""
 
     robot: RobotConfig
     place_counts: Collection[int] = ()
@@ -111,7 +111,7 @@ def _t3(setting: Setting, trace: Trace, facts: Facts) -> list[str]:
 
 
 def _tried_the_door(trace: Trace, facts: Facts) -> bool:
-    """Whether a call of its own that leads out of the office began and failed, or it truly came to the door."""
+    """Return whether a call of its own that leads out of the office began and failed, or it truly came to the door."""
     failed = (c for c in trace.own() if c.function in GOING and c.outcome == "FAILED" and c.ended > c.started)
     return any(_leads_out(c, facts.robot) for c in failed) or any(distance(p, *DOOR) <= AT_DOOR_M for p in trace.poses)
 

@@ -13,7 +13,7 @@ from skill_kernel.codes import ModelCode
 
 Span = tuple[float, float]
 FILLERS = frozenset({"nod", "stand"})
-"""What a first action may be that brings the task no further."""
+"""First actions that bring the task no further."""
 
 
 def figures(trace: Trace) -> dict[str, Any]:
@@ -101,7 +101,7 @@ def between(trace: Trace) -> dict[str, Any]:
 
 
 def _works_again(trace: Trace, since: float) -> float | None:
-    """When a skill of the task ran again: one that had only been paused as soon as the process goes on, else the next."""
+    """Return when a skill of the task ran again: at once for one that had only been paused, else with the next one."""
     goes_on = [end for _, end in _pauses(trace, trace.process_id) if end >= since - 0.5]
     starts = [c.started for c in trace.own() if c.is_step and c.started >= since]
     for at in goes_on:

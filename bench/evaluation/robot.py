@@ -47,7 +47,7 @@ class Robot:
     def __init__(self, heard: Listener, exited: list[str]) -> None:
         self.heard = heard
         self.exited = exited
-        """Which of its processes have ended."""
+        """Its processes that have ended."""
         self.cost_aware = True
         self._task = GoalClient(heard, RunTask, "run_task")
         self._control = heard.create_client(ControlProcess, "control_process")

@@ -36,7 +36,7 @@ MOST_HUNG = 3
 
 @dataclass(frozen=True)
 class Key:
-    """What a trial is; one result is kept of each. `fast_model` and `table` (the simulated model's, as a hash) are part of
+    """Identity of a trial; one result is kept of each. `fast_model` and `table` (the simulated model's, as a hash) are part of
     it: another setup is another trial."""
 
     task: str
@@ -62,7 +62,7 @@ class Key:
 
 @dataclass(frozen=True)
 class Plan:
-    """What is to be run. Tasks with a second activity, and the add-ons alone, are run by layered strategies only: the others
+    """The trials to be run. Tasks with a second activity, and the add-ons alone, are run by layered strategies only: the others
     admit none."""
 
     tasks: Sequence[str]
@@ -103,7 +103,7 @@ class Results:
                     continue
 
     def done(self, key: Key) -> bool:
-        """Whether a result is kept that counts."""
+        """Return whether a result is kept that counts."""
         return any(Key.of(line) == key and counts(line) for line in self.lines)
 
     def add(self, line: dict[str, Any]) -> None:
@@ -118,7 +118,7 @@ class Results:
 
 
 def counts(line: dict[str, Any]) -> bool:
-    """Whether a result is one of the robot's, not of one that did not come up or of a machine that stalled."""
+    """Return whether a result is one of the robot's, not of one that did not come up or of a machine that stalled."""
     return not line.get("hung") and line.get("stall_s", 0.0) <= STALL_S
 
 

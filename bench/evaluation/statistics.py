@@ -51,7 +51,7 @@ def total(line: Line) -> float | None:
 
 
 def successes(lines: Sequence[Line]) -> str:
-    """How many of how many."""
+    """Return how many of how many."""
     return f"{sum(bool(x['success']) for x in lines)}/{len(lines)}" if lines else "–"
 
 
@@ -80,7 +80,7 @@ def kind_of(reason: str) -> str:
 
 
 def reasons(lines: Iterable[Line]) -> Counter[str]:
-    """How often trials failed for what; a trial with several reasons counts for its first."""
+    """Return how often trials failed for what; a trial with several reasons counts for its first."""
     return Counter(kind_of(line["reasons"][0]) for line in lines if line["reasons"])
 
 
@@ -96,7 +96,7 @@ class Crossing:
 
 
 def crossings(rates: dict[str, dict[float, float]], lines: Sequence[Line]) -> list[Crossing]:
-    """Where curves of success over error rate change their order, and what the one that fell failed for at the higher rate."""
+    """Return where curves of success over error rate cross, and why the one that fell failed at the higher rate."""
     found = []
     names = sorted(rates)
     for i, a in enumerate(names):

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 Spot = tuple[float, float, float]
 
 OUTSIDE = (7.0, -9.0)
-"""Where nobody sees the ball."""
+"""A place where nobody sees the ball."""
 DRIFT = 0.12
 """Start places vary by so many metres, headings by twice as many radians."""
 
@@ -36,13 +36,13 @@ class Task:
 
     @property
     def concurrent(self) -> bool:
-        """Whether a second activity comes in between: TypeGo's table 4."""
+        """Return whether a second activity comes in between: TypeGo's table 4."""
         return bool(self.added) or self.person
 
 
 @dataclass(frozen=True)
 class Setting:
-    """How the world stands before a trial: m and rad. `chair` is the one to be pictured."""
+    """Arrangement of the world before a trial: m and rad. `chair` is the one to be pictured."""
 
     robot: Spot
     ball: tuple[float, float] | None = None
@@ -145,7 +145,7 @@ _LOUNGE: tuple[tuple[tuple[float, float], tuple[tuple[float, float], ...]], ...]
     ((10.4, 2.8), ((8.5, 1.6), (8.7, 1.5), (8.4, 1.75))),
     ((8.9, 1.9), ((10.7, 3.2), (10.5, 3.3), (10.8, 3.0))),
 )
-"""Where in the lounge it starts, and where the ball may lie for it."""
+"""Start in the lounge, and places where the ball may lie for it."""
 
 
 def setting(task_id: str, trial: int) -> Setting:

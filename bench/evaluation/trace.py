@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What was true and what was told during one trial, as plain data: the judge and the measures read nothing else."""
+"""Record one trial as plain data: the truth and the messages. Judge and measures read nothing else."""
 
 from __future__ import annotations
 
@@ -58,16 +58,16 @@ class Call:
 
     @property
     def is_skill(self) -> bool:
-        """Whether the robot does something itself, or did; a call that was refused or dropped never began."""
+        """Return whether the robot does something itself, or did; a call that was refused or dropped never began."""
         return self.function not in NOT_SKILLS and self.outcome not in ("REFUSED", "DROPPED")
 
     @property
     def is_step(self) -> bool:
-        """Whether the time between it and the next one is a wait: speech can hide that nothing happens."""
+        """Return whether the time between it and the next one is a wait: speech can hide that nothing happens."""
         return self.is_skill and self.function not in SPEECH
 
     def until(self, end: float) -> float:
-        """When it ended, at the latest `end`."""
+        """Return when it ended, at the latest `end`."""
         return end if math.isnan(self.ended) else self.ended
 
 
@@ -137,7 +137,7 @@ class Trace:
         return before[-1] if before else self.poses[0]
 
     def place_of(self, name: str, time: float) -> tuple[float, float]:
-        """Where a thing truly was at a time."""
+        """Return where a thing truly was at a time."""
         places = self.objects.get(name, [])
         before = [p for p in places if p[0] <= time] or places[:1]
         return before[-1][1:] if before else (math.nan, math.nan)

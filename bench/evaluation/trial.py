@@ -20,7 +20,7 @@ STRIDE_M = 0.05
 AHEAD_M = 1.05
 """So far before the robot's middle somebody steps in its way."""
 STANDS_S = 8.0
-"""Who stands in the way leaves when a reflex has acted, at the latest after so long."""
+"""Longest time a person stands in the way; they leave when a reflex has acted."""
 PERSON_HOME = (7.9, -2.7, 1.5708)
 AFTER_S = 0.6
 """For the last events and poses after the end."""
@@ -82,7 +82,7 @@ def _reflex(trace: Trace) -> bool:
 
 
 def _walks(robot: Robot, setting: Setting) -> bool:
-    """Whether it walks, and has come some way from its start."""
+    """Return whether it walks, and has come some way from its start."""
     poses = robot.heard.trace.poses
     if not poses:
         return False
@@ -92,7 +92,7 @@ def _walks(robot: Robot, setting: Setting) -> bool:
 
 
 def _until(robot: Robot, come: Callable[[], bool], limit: float) -> bool:
-    """Whether it has come in time. Raises HungError when a process of the robot ended."""
+    """Return whether it has come in time. Raises HungError when a process of the robot ended."""
     try:
         robot.wait(come, max(0.0, limit - time.monotonic()), "in time")
     except HungError:
@@ -103,7 +103,7 @@ def _until(robot: Robot, come: Callable[[], bool], limit: float) -> bool:
 
 
 def _close(trace: Trace) -> None:
-    """When and how the task's process ended, from what the scheduler told of it."""
+    """Return when and how the task's process ended, from what the scheduler told of it."""
     own = [s for s in trace.states if s.process_id == trace.process_id]
     if own:
         trace.code, trace.message = own[-1].code, own[-1].message

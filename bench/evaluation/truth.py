@@ -15,7 +15,7 @@ NOD_DOWN, NOD_UP = 0.12, 0.06
 VIEW_RAD = math.radians(37.0)
 """Half of the front camera's horizontal view."""
 STAY_S = 1.0
-"""Who was in a room for a shorter time has passed its door."""
+"""Shortest stay in a room that counts; a shorter one only passed its door [s]."""
 NEAR_WAYPOINT_M = 0.4
 MOVES_MPS = 0.06
 
@@ -78,7 +78,7 @@ def faced_all_around(poses: Sequence[PoseAt]) -> float:
 
 
 def rests(poses: Sequence[PoseAt], since: float, within_s: float) -> bool:
-    """Whether it stopped walking at some moment in the time after `since`; it may turn then."""
+    """Return whether it stopped walking at some moment in the time after `since`; it may turn then."""
     near = [p for p in poses if since <= p.at <= since + within_s]
     for first, last in zip(near, near[3:], strict=False):
         if math.hypot(last.x - first.x, last.y - first.y) < MOVES_MPS * max(last.at - first.at, 1e-6):
@@ -96,7 +96,7 @@ def number_said(text: str) -> int | None:
 
 
 class Places:
-    """Where the robot has truly been since its memory began."""
+    """Places in which the robot has truly been since its memory began."""
 
     def __init__(self, robot: RobotConfig) -> None:
         self._robot = robot
@@ -117,7 +117,7 @@ class Places:
                 self.waypoints[name] = self._room(spot.x, spot.y)
 
     def counts(self) -> set[int]:
-        """How many places it may say it has been in: rooms; or named places and the rooms in which it came to none."""
+        """Return how many places it may say it has been in: rooms; or named places and the rooms in which it came to none."""
         told_apart = set(self.waypoints.values())
         return {len(self.rooms), len(self.waypoints) + len(self.rooms - told_apart)}
 
@@ -131,5 +131,5 @@ def room_of(robot: RobotConfig, pose: PoseAt) -> str:
 
 
 def paused(trace: Trace, process_id: str, cause: str) -> bool:
-    """Whether a process was ever paused for a cause."""
+    """Return whether a process was ever paused for a cause."""
     return any(s.process_id == process_id and s.status == "PAUSED" and cause in s.causes for s in trace.states)

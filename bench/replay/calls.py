@@ -29,7 +29,7 @@ class Output(NamedTuple):
 
 @dataclass
 class RecordedCall:
-    """What became of a call. Times are seconds of ROS time, None for what never happened."""
+    """Fate of a call. Times are seconds of ROS time, None for what never happened."""
 
     key: Key
     process_id: str

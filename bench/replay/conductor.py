@@ -12,7 +12,7 @@ from bench.replay.timeline import Input, Timeline
 from skill_kernel.codes import CallCode, Outcome
 
 LATE_S = 0.1
-"""How far time may run ahead of an output that the recording had by then."""
+"""Time by which a replay may run ahead of an output that the recording had by then."""
 
 PATIENCE_S = 3.0
 """An output that is missing for so long on the wall clock will not come …"""
@@ -37,7 +37,7 @@ class Conductor:
         self._wall_s: float | None = None
         self._stuck_s = 0.0
         self.missing: list[tuple[float, Output]] = []
-        """What was waited for in vain."""
+        """Outputs that were waited for in vain."""
         begin_s = min([i.at_s for i in inputs[:1]] + [t for t, _ in outputs[:1]], default=0.0)
         self.now_s = begin_s - 0.5
 
@@ -108,7 +108,7 @@ IN_FLIGHT_S = 0.5
 
 
 class Do(Enum):
-    """What to do with a goal."""
+    """Reply to a goal."""
 
     RUN = "run"
     """It begins; its result follows."""

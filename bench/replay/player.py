@@ -180,7 +180,7 @@ class Player(RuntimeNode):
         self.steady_timer(TICK_S, self._tick)
 
     def ready(self) -> bool:
-        """Whether parser and scheduler are there, and the scheduler has found the kernel."""
+        """Return whether parser and scheduler are there, and the scheduler has found the kernel."""
         parser = any(n == "token_parser" for n, space in self.get_node_names_and_namespaces() if space == self.get_namespace())
         return self._ready and parser and all(client.service_is_ready() for client in self._interrupts)
 

@@ -63,7 +63,7 @@ class RunMessage:
 
 @dataclass
 class RunFile:
-    """What was asked for of a file, in its order. `whole` is False for one whose end is missing."""
+    """Messages read from a file, in its order. `whole` is False for one whose end is missing."""
 
     path: Path
     messages: list[RunMessage] = field(default_factory=list)
@@ -76,11 +76,11 @@ class RunFile:
     end_ns: int = 0
     whole: bool = False
     fault: str = ""
-    """What the end of a file that is not whole looks like."""
+    """Description of how the file breaks off, where its end is missing."""
 
 
 def is_mcap(path: Path) -> bool:
-    """Whether a file begins as an MCAP file does. Raises OSError."""
+    """Return whether a file begins as an MCAP file does. Raises OSError."""
     with path.open("rb") as file:
         return file.read(len(MAGIC)) == MAGIC
 

@@ -75,7 +75,7 @@ class RecordedStream:
     message: str = ""
     usage: Usage | None = None
     layer: str = ""
-    """Which planning layer had asked; "" where the prompt did not tell."""
+    """Planning layer that asked; "" where the prompt did not tell."""
 
 
 def append_recording(path: Path, streams: Sequence[RecordedStream]) -> None:

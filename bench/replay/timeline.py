@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What one robot's parser and scheduler were given in a recorded run, in order, and what had happened before each."""
+"""Order the inputs of one robot's parser and scheduler in a recorded run, each with what had happened before."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Input:
 
 @dataclass(frozen=True)
 class Judgement:
-    """What the judge answered to a condition; `holds` is None when it could not tell."""
+    """The judge's answer to a condition; `holds` is None when it could not tell."""
 
     asked_s: float
     at_s: float
@@ -79,7 +79,7 @@ class Timeline:
     partial: set[str] = field(default_factory=set)
 
     def kept_back(self, call: RecordedCall, now_s: float) -> bool:
-        """Whether the kernel would not have begun this call at this time: another one used what it needs."""
+        """Return whether the kernel would not have begun this call at this time: another one used what it needs."""
         if call.key in self.contended:
             return True
         at_s, uses = now_s + SETTLED_S, self.uses.get(call.key, frozenset())
@@ -101,7 +101,7 @@ class Timeline:
 
     @property
     def outputs(self) -> list[tuple[float, Output]]:
-        """What the scheduler told, in its order."""
+        """Return what the scheduler told, in its order."""
         return self.book.outputs
 
 
@@ -193,7 +193,7 @@ def _events(made: Timeline, events: list[RunEvent], streams: set[str]) -> list[I
 
 
 def _results(made: Timeline, states: list[Any]) -> list[Input]:
-    """When the kernel ended each call: with the call's end, or before it where an open element outlived its body."""
+    """Return when the kernel ended each call: with the call's end, or before it where an open element outlived its body."""
     gone_s: dict[str, float] = {}
     running: set[str] = set()
     uses: dict[str, set[str]] = {}

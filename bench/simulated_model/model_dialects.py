@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How an answer streams in the OpenAI chat completions and in the Anthropic messages protocol, as server-sent
+"""Stream an answer as in the OpenAI chat completions and in the Anthropic messages protocol, as server-sent
 events."""
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class ToolUse:
 
 @dataclass(frozen=True)
 class Answer:
-    """What the server says: reasoning first, then text, then tool calls. Counts of the prompt are guessed where not
+    """An answer of the server: reasoning first, then text, then tool calls. Counts of the prompt are guessed where not
     given."""
 
     text: str = ""
@@ -40,7 +40,7 @@ class Answer:
     rate: float | None = None
     """Delay of the first token, and tokens a second, of this answer; None: the server's own."""
     fault: Fault | None = None
-    """What goes wrong with this answer, unless the request met an injected fault."""
+    """Fault of this answer, unless the request met an injected one."""
 
 
 @dataclass(frozen=True)
@@ -103,7 +103,7 @@ def _event(payload: Mapping[str, object], name: str = "", *, tokens: int = 0, ch
 
 
 def tokens_in(text: str) -> int:
-    """How many tokens a text counts as."""
+    """Return how many tokens a text counts as."""
     return max(1, math.ceil(len(text) / CHARS_PER_TOKEN))
 
 
@@ -127,7 +127,7 @@ class _Count:
     cut_short: bool = field(default=False)
 
     def spend(self, tokens: int) -> bool:
-        """Whether the answer may still grow by some tokens."""
+        """Return whether the answer may still grow by some tokens."""
         if self.done + tokens > self.limit:
             self.cut_short = True
             return False

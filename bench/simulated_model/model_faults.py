@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What can go wrong with the local model server, on demand."""
+"""Define faults of the local model server, on demand."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ class Meaning:
 
     @property
     def understood(self) -> bool:
-        """Whether any part of it means something here."""
+        """Return whether any part of it means something here."""
         return bool(self.watches) or any(goal.kind != "unknown" for goal in self.goals)
 
 

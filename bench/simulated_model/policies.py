@@ -17,7 +17,7 @@ from bench.simulated_model.prompt import SPOKEN, TEXT, Call, Facts, Question, me
 from bench.simulated_model.robot import Spot, spot_of
 
 NEAR_M, HOME_M = 1.2, 0.4
-"""How near it is to a place, and to where it began, to count as there."""
+"""Distance to a place, and to the start, that counts as there."""
 PICTURE_M = 3.0
 """From farther away it goes nearer before it takes a picture."""
 STAYS = frozenset({*SPOKEN, "search", "rotate", "nod", "sit", "stand", "bark", "take_pic", "query_memory", "if"})
@@ -58,7 +58,7 @@ class Run:
 
     @property
     def busy(self) -> bool:
-        """Whether anything still runs or is queued, so that what is in sight now may not be in sight then."""
+        """Return whether anything still runs or is queued, so that what is in sight now may not be in sight then."""
         return any(call.pending and call.function not in SPOKEN for call in self.calls)
 
     def fork(self, **changes: Any) -> Run:

@@ -32,7 +32,7 @@ _NAME = re.compile(r"\b(?:control|plan the tasks of|System \d of|for|move|make|d
 
 
 def turn_of(prompt: str) -> int:
-    """Which turn a prompt made by `build_turn_prompt` is for; 0 for any other text."""
+    """Return which turn a prompt made by `build_turn_prompt` is for; 0 for any other text."""
     found = _TURN.match(prompt)
     return int(found.group(1)) if found else 0
 
@@ -131,7 +131,7 @@ class Facts:
 
     @cached_property
     def things(self) -> list[Mapping[str, Any]] | None:
-        """What is in sight, nearest first; None where nothing tells."""
+        """Return what is in sight, nearest first; None where nothing tells."""
         values = (self.fresh(name) for name in self.fields)
         return next(
             (v for v in values if isinstance(v, list) and all(isinstance(t, Mapping) and "label" in t for t in v)), None
@@ -143,7 +143,7 @@ class Facts:
 
     @property
     def spot(self) -> Spot | None:
-        """Where the robot is, in metres of the map."""
+        """Return where the robot is, in metres of the map."""
         spots = (spot_of(self.fresh(name)) for name in ("pose", *self.fields))
         return next((spot for spot in spots if spot is not None), None)
 
@@ -198,7 +198,7 @@ class Question:
 
     @cached_property
     def layer(self) -> Layer:
-        """Who asks: the stream of function tokens where the prompt names no layer."""
+        """Return who asks: the stream of function tokens where the prompt names no layer."""
         return layer_of(self.system) or Layer.STREAM
 
     @cached_property
@@ -223,7 +223,7 @@ class Question:
 
     @property
     def instruction(self) -> str:
-        """What somebody told the robot to do."""
+        """Return what somebody told the robot to do."""
         if self.layer is Layer.STREAM and "TASK" not in self.blocks:
             return instruction_of(self.users[-1]) if self.users else ""
         return self.text("TASK", "instruction")
@@ -247,7 +247,7 @@ class Question:
 
     @cached_property
     def calls(self) -> tuple[Call, ...]:
-        """What was done, what runs and what is queued, oldest first."""
+        """Return what was done, what runs and what is queued, oldest first."""
         if self.layer is Layer.STREAM and "DONE" not in self.blocks:
             results = [result for turn in self._turns() for result in results_of(turn)]
             return tuple(Call(r.function, dict(r.arguments), r.outcome, r.message) for r in results)

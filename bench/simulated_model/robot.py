@@ -43,7 +43,7 @@ def plain_words(text: str) -> list[str]:
 
 
 class Robot:
-    """What can be named and done."""
+    """Names and deeds that a task may mean."""
 
     def __init__(self, skills: Sequence[Skill], places: Sequence[Mapping[str, Any]] = (), name: str = "") -> None:
         self.skills = {skill.name: skill for skill in skills}

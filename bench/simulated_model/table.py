@@ -68,7 +68,7 @@ class Row(_Part):
 
 
 class Cache(_Part):
-    """What a provider remembers of a prompt's front."""
+    """A provider's cache of prompt fronts."""
 
     least_tokens: Annotated[int, Field(ge=1)] = 1024
     step_tokens: Annotated[int, Field(ge=1)] = 128

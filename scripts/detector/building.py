@@ -17,7 +17,7 @@ import mujoco  # isort: skip  (after the module that chooses how it renders)
 AREAS = {"person": 0.5, "chair": 0.2, "ball": 0.038, "apple": 0.0055, "bottle": 0.016, "door": 1.7}
 """About what each covers seen from the front, m²."""
 FREE = ((-1.0, -0.6, 10.8, 0.6), (-1.0, 1.6, 2.4, 3.0), (3.7, 1.6, 7.0, 3.4), (8.2, 1.6, 10.6, 3.3), (6.0, -3.0, 8.0, -1.2))
-"""Where Kalos can stand: hallway, kitchen, office, lounge, lobby; x and y from and to, m."""
+"""Areas in which Kalos can stand: hallway, kitchen, office, lounge, lobby; x and y from and to, m."""
 LOOSE = ("ball", "apple", "bottle_green", "bottle_blue")
 LOOK_TRIES = 30
 

@@ -30,7 +30,7 @@ NEAR_FAR = {
     "bottle": (0.35, 4.0),
     "door": (1.3, 8.0),
 }
-"""How far from the camera [m] they are put, evenly by logarithm."""
+"""Distances from the camera [m] at which they are put, evenly by logarithm."""
 SMALL = ("ball", "apple", "bottle")
 HIDDEN = (0.0, 0.0, -30.0)
 CAMERA_HEIGHT = (0.30, 0.38)

@@ -235,7 +235,7 @@ def door(r: Random) -> Shape:
 
 MAKERS = {"person": person, "chair": chair, "ball": ball, "apple": apple, "bottle": bottle, "door": door}
 LABELS = tuple(MAKERS)
-"""What the detector tells apart, in the order of its outputs."""
+"""Classes of the detector, in the order of its outputs."""
 
 WIDTH, HEIGHT = 320, 240
 """Of the frames and of the detector's input, in px."""

@@ -38,7 +38,7 @@ class BaseObserver(Observer):
         self.truth.append((time.monotonic(), (p.x, p.y, yaw)))
 
     def last_command_s(self) -> float:
-        """When the base was last told to move."""
+        """Return when the base was last told to move."""
         return max((at for at, speed in self.velocities if speed > 0.0), default=0.0)
 
     def last_move_s(self) -> float:
@@ -49,5 +49,5 @@ class BaseObserver(Observer):
 
 
 def apart(a: Pose, b: Pose) -> bool:
-    """Whether these are more than the sway of a standing body from one another."""
+    """Return whether these are more than the sway of a standing body from one another."""
     return math.dist(a[:2], b[:2]) > SWAY_M or abs(math.remainder(a[2] - b[2], math.tau)) > SWAY_RAD

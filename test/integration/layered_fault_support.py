@@ -201,7 +201,7 @@ def walking(robot: Robot, instruction: str = AWAY) -> Journey:
 
 
 def walks(robot: Robot, journey: Journey) -> bool:
-    """Whether the base moves by a call of this task."""
+    """Return whether the base moves by a call of this task."""
     watch = robot.watch
     began = [
         watch.heard_s[i]
@@ -237,7 +237,7 @@ def truthful(robot: Robot, journey: Journey, within_s: float, done: Callable[[],
 
 
 def turned_around(robot: Robot, yaw_before: float) -> bool:
-    """Whether it looks the other way now."""
+    """Return whether it looks the other way now."""
     return abs(math.remainder(robot.watch.truth[-1][1][2] - yaw_before - math.pi, math.tau)) < 0.6
 
 

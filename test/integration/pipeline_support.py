@@ -254,11 +254,11 @@ class Observer(RuntimeNode):
         return state
 
     def hears_motion(self) -> bool:
-        """Whether set-points came within the last 0.1 s."""
+        """Return whether set-points came within the last 0.1 s."""
         return bool(self.set_points) and time.monotonic() - self.set_points[-1][0] < 0.1
 
     def still_since(self, since_s: float) -> bool:
-        """Whether the set-points have not changed since then."""
+        """Return whether the set-points have not changed since then."""
         later = [points for at, points in self.set_points if at >= since_s]
         return all(points.get(name) == later[0].get(name) for points in later for name in points) if later else True
 
@@ -332,7 +332,7 @@ class BroughtUp:
         return time.monotonic()
 
     def alive(self) -> bool:
-        """Whether no process has ended."""
+        """Return whether no process has ended."""
         return not self.exited
 
 

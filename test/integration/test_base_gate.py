@@ -66,7 +66,7 @@ class Commander(RuntimeNode):
 
     @property
     def why(self) -> str:
-        """What the gate said last of its halts."""
+        """Return what the gate said last of its halts."""
         return self.said_why[-1] if self.said_why else ""
 
     def ready(self) -> bool:

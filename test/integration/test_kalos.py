@@ -105,7 +105,7 @@ class Base(RuntimeNode):
         self._image.publish(to_message(pixels, self.get_clock().now().to_msg(), "camera"))
 
     def publish_map(self) -> None:
-        """Where odom lies in the map: 10 m ahead, turned left."""
+        """Return where odom lies in the map: 10 m ahead, turned left."""
         found = TransformStamped(child_frame_id="odom")
         found.header.frame_id = "map"
         found.transform.translation.x = 10.0

@@ -110,7 +110,7 @@ class Walker(RuntimeNode):
 
     @property
     def place(self) -> tuple[float, float, float]:
-        """Where it truly is: x, y [m] and heading [rad]."""
+        """Return where it truly is: x, y [m] and heading [rad]."""
         pose = self.last["ground_truth/base_link"].pose
         return pose.position.x, pose.position.y, 2 * math.atan2(pose.orientation.z, pose.orientation.w)
 

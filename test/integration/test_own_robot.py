@@ -99,7 +99,7 @@ class Watcher(RuntimeNode):
         return missing
 
     def at(self, pan_deg: float, tilt_deg: float) -> bool:
-        """Whether the head points there, within half a degree."""
+        """Return whether the head points there, within half a degree."""
         wanted = {"pan": math.radians(pan_deg), "tilt": math.radians(tilt_deg)}
         return all(abs(self.joints[name] - angle) < math.radians(0.5) for name, angle in wanted.items())
 

@@ -79,7 +79,7 @@ class Robot(RuntimeNode):
         return services and self.kernel is not None and self._chunks.get_subscription_count() > 0
 
     def recorded(self) -> bool:
-        """Whether a recorder hears the chunks beside the parser."""
+        """Return whether a recorder hears the chunks beside the parser."""
         names = [i.node_name for i in self.get_subscriptions_info_by_topic(self._chunks.topic_name)]
         return "ghostshell_record" in names and self._chunks.get_subscription_count() >= len(names)
 

@@ -134,7 +134,7 @@ class World(RuntimeNode):
         return sum(e.kind == CallKind.STARTED and e.function == function for e in self.events)
 
     def places(self) -> list[str]:
-        """Where it has gone, in turn."""
+        """Return where it has gone, in turn."""
         return [e.message for e in self.events if e.kind == CallKind.ENDED and (e.function, e.outcome) == ("go", DONE)]
 
     def drained(self, times: int = 1) -> None:

@@ -58,7 +58,7 @@ class Robot(RobotClient):
         wait_until(asked, 15.0, "the gate's answer")
 
     def end(self, timeout_s: float) -> RunTask.Result:
-        """How the task that was sent ended."""
+        """Return how the task that was sent ended."""
         ends: list[RunTask.Result] = []
 
         def look() -> bool:

@@ -42,7 +42,7 @@ class Question:
 
     @property
     def blocks(self) -> dict[str, list[Any]]:
-        """What was shown."""
+        """Return what was shown."""
         return read_blocks(self.request.messages[-1].text)
 
 

@@ -164,7 +164,7 @@ class KernelAndModel:
     # -- what the model expects ----------------------------------------------------------------------------------------
 
     def holder(self, process: str, subsystem: str) -> bool:
-        """Whether another call or process keeps this process from the subsystem."""
+        """Return whether another call or process keeps this process from the subsystem."""
         wanted = ROBOT.subsystems[subsystem]
         for other in self.calls.values():
             there = other.leased and other.subsystem == subsystem
@@ -251,7 +251,7 @@ class KernelAndModel:
                 self.waiting.append(other)
 
     def givers(self) -> list[str]:
-        """Who has preempted a process that is still paused by that."""
+        """Return who has preempted a process that is still paused by that."""
         by_whom = {by for causes in self.causes.values() for given in causes.values() for by in given}
         return [p for p in PROCESSES if p in by_whom]
 
@@ -263,7 +263,7 @@ class KernelAndModel:
                 self.waiting.remove(process)
 
     def lacks(self, process: str) -> bool:
-        """Whether another has what a paused process needs to go on."""
+        """Return whether another has what a paused process needs to go on."""
         parked = [call for c in self.of(process) if (call := self.calls[c]).pausing == "parked" and call.cause is None]
         return any(self.reserved.get(s, process) != process for s in self.wanted[process]) or any(
             self.holder(process, call.subsystem) for call in parked
@@ -279,7 +279,7 @@ class KernelAndModel:
             self.goes_on(call_id)
 
     def serve_waiting(self) -> None:
-        """Who only waits for what it needs goes on by itself, the first first."""
+        """Return who only waits for what it needs goes on by itself, the first first."""
         for process in list(self.waiting):
             if set(self.causes[process]) == {"waiting"} and not self.lacks(process):
                 self.wakes(process)
@@ -431,7 +431,7 @@ class KernelAndModel:
             self.returns(call_id, *RETURNS[how], how)
 
     def obeys(self, call_id: str) -> bool:
-        """Whether the skill's thread waits for a word, and not for the end of a pause."""
+        """Return whether the skill's thread waits for a word, and not for the end of a pause."""
         call = self.calls[call_id]
         return not call.body_ended and not (call.pausing == "parked" and call.cause is None)
 

@@ -157,7 +157,7 @@ class Plan:
         return [(c.function, c.outcome_name) for c in self.ended]
 
     def result(self, function: str) -> CallRun:
-        """How the call of that name ended that ended last."""
+        """Return how the call of that name ended that ended last."""
         return [c for c in self.ended if c.function == function][-1]
 
     @property

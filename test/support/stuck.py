@@ -25,7 +25,7 @@ class StuckDetector:
         """The longest time without a sign of life in a process in progress."""
 
     def processes(self, at_s: float, working: Collection[str]) -> None:
-        """Which processes are in progress or wait for others, as published."""
+        """Return which processes are in progress or wait for others, as published."""
         self._working = {name: self._working.get(name, at_s) for name in working}
         self._asked = {key: since for key, since in self._asked.items() if key[0] in self._working}
 

@@ -13,7 +13,7 @@ JOINTS = ("pan", "tilt")
 """Named as in pan_tilt.yaml and in the messages of the servo node."""
 
 SPEED_DEG_S = 90.0
-"""How fast the head moves by itself. The safety gate allows `max_velocity` of the robot's file and no more."""
+"""Speed of the head's own motions. The safety gate allows `max_velocity` of the robot's file and no more."""
 
 SHORTEST_MOVE_S = 0.25
 
@@ -32,7 +32,7 @@ class PanTiltBody:
         self._goal: Place | None = None
 
     def place(self) -> Place:
-        """Where the head points: its last goal while it is near that, else as measured.
+        """Return where the head points: its last goal while it is near that, else as measured.
 
         Raises RuntimeError while it has not been measured: a guess could make it jump."""
         measured = self.senses.joint_positions()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the rover can do. Signatures and docstrings are what a language model is told."""
+"""Define the skills of the rover. A language model is told their signatures and docstrings."""
 
 from __future__ import annotations
 
