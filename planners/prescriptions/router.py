@@ -31,36 +31,14 @@ _LAYER = {Kind.TASK: "S2", Kind.GUIDELINE: "S3", Kind.REFLEX: "S0"}
 _TEXTS: dict[str, dict[str, str]] = read_yaml(text_beside(__file__, "wording.yaml"), strict=True)
 
 
-def _any(name: str) -> re.Pattern[str]:
-    """Return the pattern of one of these, in their form; words in capitals stand for pieces."""
-    alternatives = "|".join(line.strip() for line in _TEXTS["wording"][name].splitlines())
-    form = _TEXTS["forms"].get(name, "ANY").replace("ANY", alternatives)
+def _pattern(name: str, alternatives: str) -> re.Pattern[str]:
+    """Return the pattern of one of these a line, in their form; words in capitals stand for pieces."""
+    either = "|".join(line.strip() for line in alternatives.splitlines())
+    form = _TEXTS["forms"].get(name, "ANY").replace("ANY", either)
     return re.compile(with_pieces(form, _TEXTS["pieces"]), re.IGNORECASE)
 
 
-_QUESTION = _any("question")
-_STANDING = _any("standing")
-_FORBIDS = _any("forbids")
-_TOWARDS = _any("towards")
-"""How to be with people in general."""
-_UNLESS = _any("unless")
-_PLACE = _any("place")
-_STAYS = _any("stays")
-_MANNER = _any("manner")
-_ABOUT_NOW = _any("about_now")
-_SCHEDULE = _any("schedule")
-_MODAL = _any("modal")
-_MAY = _any("may")
-_MUST = _any("must")
-_ANYBODY = _any("anybody")
-_SOCIAL = _any("social")
-"""Actions that take judgement: how, and whether now."""
-_URGENT = _any("urgent")
-_AT_ONCE = _any("at_once")
-_OWN_COURSE = _any("own_course")
-_REPORT = _any("report")
-_EVENT = _any("event")
-_GREET = _any("greet")
+_SAID = {name: _pattern(name, alternatives) for name, alternatives in _TEXTS["wording"].items()}
 
 
 class Router:
@@ -81,7 +59,7 @@ class Router:
         if is_stop(sentence, self._robot):
             return Route(Kind.TASK, "S0", "nothing but a stop word: it halts the robot at once and is never kept")
         text = plain(sentence, self._robot)
-        if _QUESTION.match(text) and not REQUEST.match(text):
+        if _SAID["question"].match(text) and not REQUEST.match(text):
             return self._task(sentence, "a question, answered once")
         parts = sentences(REQUEST.sub("", text))
         if len(parts) < 2:
@@ -98,28 +76,28 @@ class Router:
         clause = split(text)
         if clause is None:
             return self._unconditional(sentence, text)
-        if _OWN_COURSE.match(clause.condition):
+        if _SAID["own_course"].match(clause.condition):
             return self._task(sentence, "its condition is a point in the task itself, not something to watch for afterwards")
         if (reflex := self._reflex(sentence, clause)) is not None:
             return reflex
-        if not clause.first and steps(clause.action) > 1 and not _STANDING.search(text):
+        if not clause.first and steps(clause.action) > 1 and not _SAID["standing"].search(text):
             why = "a goal of several steps, with something to watch for while it lasts: an event of this task alone"
             return Route(Kind.TASK, "S2", why)
-        if not clause.first and _REPORT.match(clause.action) and clause.word not in _EVERY:
+        if not clause.first and _SAID["report"].match(clause.action) and clause.word not in _EVERY:
             return self._task(sentence, "it asks for one report, when that has happened")
-        if clause.word == "if" and not (_EVENT.search(clause.condition) or _MODAL.match(clause.action)):
+        if clause.word == "if" and not (_SAID["event"].search(clause.condition) or _SAID["modal"].match(clause.action)):
             return self._task(sentence, "an 'if' about what is now: it is decided once")
         return self._guideline(sentence, f"a standing wish: it applies each time that {clause.condition}")
 
     def _reflex(self, sentence: str, clause: Clause) -> Route | None:
         """Return the route of a reflex if the condition may be urgent and the action is fixed and short, that of a guideline
         if it only might be, else None."""
-        action = _MUST.sub("", clause.action)
-        if _MAY.match(clause.action) or _SOCIAL.search(action) or clause.word in _LASTING:
+        action = _SAID["must"].sub("", clause.action)
+        if _SAID["may"].match(clause.action) or _SAID["social"].search(action) or clause.word in _LASTING:
             return None
         read = self._as_reflex(sentence) or self._as_reflex(f"when {clause.condition}, {action}")
         if read is None:
-            urgent, at_once = _URGENT.search(clause.condition), _AT_ONCE.match(clause.action)
+            urgent, at_once = _SAID["urgent"].search(clause.condition), _SAID["at_once"].match(clause.action)
             if not urgent or not at_once:
                 return None
             reason = f"“{urgent.group()}” calls for an answer within a fraction of a second, and “{at_once.group()}” is one"
@@ -137,21 +115,21 @@ class Router:
         return Route(Kind.REFLEX, "S0", reason)
 
     def _unconditional(self, sentence: str, text: str) -> Route:
-        text = _UNLESS.sub("", text)
-        if _ABOUT_NOW.search(text):
+        text = _SAID["unless"].sub("", text)
+        if _SAID["about_now"].search(text):
             return self._task(sentence, "it is about what happens now")
-        if found := _SCHEDULE.search(text):
+        if found := _SAID["schedule"].search(text):
             why = f"“{found.group()}” is a time, nothing the robot observes, so no guideline could fire: a task that lasts"
             return Route(Kind.TASK, "S2", why)
-        if found := _STANDING.search(text):
+        if found := _SAID["standing"].search(text):
             return self._guideline(sentence, f"“{found.group().strip()}” makes it a standing wish")
-        place = _PLACE.match(text)
+        place = _SAID["place"].match(text)
         about = text[place.end() :] if place else text
-        if place and _STAYS.match(about):
+        if place and _SAID["stays"].match(about):
             return self._guideline(sentence, f"a manner for “{place.group().strip(' ,')}”, and no goal")
-        if found := next((m for p in (_FORBIDS, _MANNER, _TOWARDS) if (m := p.match(about))), None):
+        if found := next((m for p in (_SAID["forbids"], _SAID["manner"], _SAID["towards"]) if (m := p.match(about))), None):
             return self._guideline(sentence, f"“{found.group().strip()}” is a wish for all that follows, and no goal")
-        if (found := _MODAL.match(text)) and (other := _ANYBODY.search(text[found.end() :])):
+        if (found := _SAID["modal"].match(text)) and (other := _SAID["anybody"].search(text[found.end() :])):
             why = f"“{found.group().strip()}” leaves a choice about “{other.group()}”, which takes judgement each time"
             return self._guideline(sentence, why)
         return self._task(sentence, "a goal, and done when it is reached")
@@ -183,8 +161,8 @@ class Router:
             condition, task = self._grammar.rule(REQUEST.sub("", sentence, count=1))
         except ReflexError:
             return "", ""
-        task = REQUEST.sub("", _MODAL.sub("", _MUST.sub("", task)).strip(), count=1).strip()
-        task = _GREET.sub("say hello", task)
+        task = REQUEST.sub("", _SAID["modal"].sub("", _SAID["must"].sub("", task)).strip(), count=1).strip()
+        task = _SAID["greet"].sub("say hello", task)
         return (condition, task) if self._is_command(task) else ("", "")
 
     def _is_command(self, sentence: str) -> bool:
