@@ -92,18 +92,13 @@ class SimWorld:
         base_joint = self.model.body_jntadr[self.base_id]
         self._base_qpos = int(self.model.jnt_qposadr[base_joint])
         self._base_dof = int(self.model.jnt_dofadr[base_joint])
-        self._actuators: dict[str, int] = {}
-        self._joints: dict[str, int] = {}
-        for actuator in range(self.model.nu):
-            joint = int(self.model.actuator_trnid[actuator, 0])
-            name = self.model.joint(joint).name
-            self._actuators[name] = actuator
-            self._joints[name] = joint
+        joints = self.model.actuator_trnid[:, 0]
+        self.joint_names = tuple(self.model.joint(joint).name for joint in joints)
+        """Names of the position-controlled joints in the order of the model's actuators."""
+        self._qpos, self._dofs = self.model.jnt_qposadr[joints], self.model.jnt_dofadr[joints]
         self._still_s = 0.0
         self._asleep: State | None = None
         """The inputs and positions with which everything had come to rest; None while something moves."""
-        base = range(self._base_dof, self._base_dof + 6)
-        self._dofs = np.array([*base, *(self.model.jnt_dofadr[joint] for joint in self._joints.values())])
         self._attached: list[tuple[Callable[[float], None], Callable[[], None]]] = []
         self._control_steps = max(1, round(CONTROL_S / self.timestep))
         self._renderers: dict[tuple[int, int], mujoco.Renderer] = {}
@@ -191,16 +186,11 @@ class SimWorld:
         """Advance by `dt` seconds, rounded to whole steps."""
         self.step(max(0, round(dt / self.timestep)))
 
-    @property
-    def joint_names(self) -> tuple[str, ...]:
-        """Return the names of the position-controlled joints in the order of the model's actuators."""
-        return tuple(self._actuators)
-
     def place(self, joints: Mapping[str, float], height: float) -> None:
         """Put the robot upright over its start at once, at a height in m, with joints (rad) that are also their targets."""
+        self.set_joint_targets(joints)
         for name, position in joints.items():
-            self.data.qpos[self.model.jnt_qposadr[self._joints[name]]] = position
-            self.data.ctrl[self._actuators[name]] = position
+            self.data.qpos[self._qpos[self.joint_names.index(name)]] = position
         self.data.qpos[self._base_qpos + 2] = height
         mujoco.mj_forward(self.model, self.data)
 
@@ -210,28 +200,32 @@ class SimWorld:
         Raises SimWorldError for an unknown joint or a target that is no finite number; nothing is set then.
         """
         for name, target in targets.items():
-            if name not in self._actuators:
-                raise SimWorldError(f"there is no joint '{name}'; the joints are {', '.join(self._actuators)}")
+            if name not in self.joint_names:
+                raise SimWorldError(f"there is no joint '{name}'; the joints are {', '.join(self.joint_names)}")
             if not math.isfinite(target):
                 raise SimWorldError(f"target {target} of joint '{name}' is not a finite number")
         for name, target in targets.items():
-            self.data.ctrl[self._actuators[name]] = target
+            self.data.ctrl[self.joint_names.index(name)] = target
 
     def joint_positions(self) -> dict[str, float]:
         """Return the positions in rad by joint."""
-        return {name: float(self.data.qpos[self.model.jnt_qposadr[j]]) for name, j in self._joints.items()}
+        return self._by_joint(self.data.qpos[self._qpos])
 
     def joint_velocities(self) -> dict[str, float]:
         """Return the velocities in rad/s by joint."""
-        return {name: float(self.data.qvel[self.model.jnt_dofadr[j]]) for name, j in self._joints.items()}
+        return self._by_joint(self.data.qvel[self._dofs])
 
     def speed(self) -> float:
         """Return the largest speed of a controlled joint or of the base, along or about an axis [rad/s, m/s]."""
-        return float(np.abs(self.data.qvel[self._dofs]).max())
+        base = self.data.qvel[self._base_dof : self._base_dof + 6]
+        return float(np.abs((*base, *self.data.qvel[self._dofs])).max())
 
     def joint_efforts(self) -> dict[str, float]:
         """Return the torques of the servos in N m by joint."""
-        return {name: float(self.data.actuator_force[i]) for name, i in self._actuators.items()}
+        return self._by_joint(self.data.actuator_force)
+
+    def _by_joint(self, values: State) -> dict[str, float]:
+        return dict(zip(self.joint_names, values.tolist(), strict=True))
 
     def base(self) -> BaseState:
         """Return the state of the robot's base in the odom frame, which is the world's."""
