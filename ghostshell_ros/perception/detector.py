@@ -62,15 +62,12 @@ def letterbox(pixels: Pixels, width: int, height: int) -> tuple[Floats, float, f
     scale and the left and upper border in px."""
     rows, columns = pixels.shape[:2]
     scale = min(width / columns, height / rows)
-    new_width, new_height = (max(1, min(most, round(n * scale))) for n, most in ((columns, width), (rows, height)))
-    if (new_width, new_height) != (columns, rows):
-        pixels = np.asarray(Image.fromarray(pixels).resize((new_width, new_height), Image.Resampling.BILINEAR))
-    left, top = (width - new_width) // 2, (height - new_height) // 2
-    if (new_width, new_height) != (width, height):
-        framed = np.full((height, width, 3), PADDING, np.uint8)
-        framed[top : top + new_height, left : left + new_width] = pixels
-        pixels = framed
-    return np.ascontiguousarray(pixels.transpose(2, 0, 1)[None], dtype=np.float32) / np.float32(255.0), scale, left, top
+    size = max(1, round(columns * scale)), max(1, round(rows * scale))
+    left, top = (width - size[0]) // 2, (height - size[1]) // 2
+    framed = Image.new("RGB", (width, height), (PADDING, PADDING, PADDING))
+    framed.paste(Image.fromarray(pixels).resize(size, Image.Resampling.BILINEAR), (left, top))
+    channels = np.asarray(framed, dtype=np.float32).transpose(2, 0, 1)
+    return np.ascontiguousarray(channels[None]) / np.float32(255.0), scale, left, top
 
 
 def decode(output: npt.NDArray[Any], classes: int) -> tuple[Floats, Floats, npt.NDArray[np.intp]]:
