@@ -26,7 +26,7 @@ CLOSE_TO_COMMAND_RAD = 0.2
 
 HEAD = ("head_yaw", "head_pitch")
 MANNERS: Any = read_yaml(Path(__file__).resolve().with_name("manners.yaml").read_text(encoding="utf-8"))
-"""Voices, moods and ears, from the file beside this one."""
+"""Voices, moods, and acts of head and ears, from the file beside this one."""
 
 _GO_ON = threading.Event()
 """Stop event that is never set, for the motion that makes a stopped body stable; its length bounds it."""

@@ -24,25 +24,6 @@ Act = Literal["nod", "shake", "look_left", "look_right", "look_up", "look_down",
 Yaw = Annotated[float, Field(ge=-180, le=180, description="deg"), Limited("head_yaw_deg")]
 Pitch = Annotated[float, Field(ge=-90, le=90, description="deg"), Limited("head_pitch_deg")]
 
-_LOOKS: dict[str, tuple[tuple[float, float], ...]] = {
-    "look_left": ((0.9, 0.0),),
-    "look_right": ((-0.9, 0.0),),
-    "look_up": ((0.0, 0.5),),
-    "look_down": ((0.0, -0.5),),
-    "look_around": ((0.9, 0.1), (-0.9, 0.1)),
-    "bow": ((0.0, -0.5),),
-}
-"""Yaw and pitch in rad where the head lingers."""
-
-_BEATS: dict[str, tuple[tuple[float, float], ...]] = {
-    "nod": ((0.0, -0.32), (0.0, 0.12)),
-    "shake": ((0.5, 0.0), (-0.5, 0.0)),
-    "circle": ((0.4, 0.0), (0.0, 0.3), (-0.4, 0.0), (0.0, -0.3)),
-}
-"""Yaw and pitch of one beat, which is repeated."""
-
-_BEAT_S = {"nod": 0.6, "shake": 0.7, "circle": 1.2}
-
 
 @robot_skill(subsystem="head", nominal_s=lambda duration: max(duration, MIN_ACT_S), stop_s=STOP_S, idempotent=True)
 def head_act(
@@ -70,20 +51,15 @@ def head_pose(yaw: Yaw = 0.0, pitch: Pitch = 0.0, *, body: CocoBody, stop_evt: E
 
 def _frames(action: str, duration: float, home: motions.Pose) -> list[tuple[float, dict[str, float]]]:
     """Return key poses relative to where the head was; they take `duration` seconds and end there."""
-
-    def at(offset: tuple[float, float]) -> dict[str, float]:
-        return {joint: home[joint] + change for joint, change in zip(HEAD, offset, strict=True)}
-
-    if action in _LOOKS:
-        places = _LOOKS[action]
-        move_s = min(0.5, duration / (len(places) + 1.0) * 0.6)
-        linger_s = (duration - move_s * (len(places) + 1)) / len(places)
-        frames = [frame for place in places for frame in ((move_s, at(place)), (linger_s, at(place)))]
-        return [*frames, (move_s, dict(home))]
-    beat = _BEATS[action]
-    beats = max(1, round((duration - 0.25) / _BEAT_S[action]))
-    part_s = duration / (beats * len(beat) + 1)
-    return [*((part_s, at(offset)) for _ in range(beats) for offset in beat), (part_s, dict(home))]
+    act = MANNERS["head"][action]
+    poses = [{joint: home[joint] + change for joint, change in zip(HEAD, offset, strict=True)} for offset in act["poses"]]
+    if "beat_s" in act:
+        beats = max(1, round((duration - 0.25) / act["beat_s"]))
+        part_s = duration / (beats * len(poses) + 1)
+        return [*((part_s, pose) for pose in beats * poses), (part_s, dict(home))]
+    move_s = min(0.5, duration / (len(poses) + 1.0) * 0.6)
+    linger_s = (duration - move_s * (len(poses) + 1)) / len(poses)
+    return [*(frame for pose in poses for frame in ((move_s, pose), (linger_s, pose))), (move_s, dict(home))]
 
 
 EARS_STOP_S = 0.6
