@@ -20,7 +20,7 @@ from ghostshell_ros.wire.qos import ACTIONS, REQUESTS
 PROBE_S = 0.15
 """Time between two requests that prove the way to a server which was discovered but has not answered yet."""
 DOUBT_S = 10.0
-"""How long a server that left a goal unanswered is probed, so that the next goal need not wait for a restarted one."""
+"""Time for which a server that left a goal unanswered is probed, so that the next goal need not wait for a restarted one."""
 
 
 class GoalEnd(Enum):

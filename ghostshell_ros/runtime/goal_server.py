@@ -15,7 +15,7 @@ from ghostshell_ros.wire.qos import ACTIONS, REQUESTS
 from skill_kernel.codes import TaskCode
 
 RESULT_KEPT_S = 10
-"""How long a result is kept for its client. rclpy visits all kept goals at each wake, so its default of 900 s is slow."""
+"""Time for which a result is kept for its client. rclpy visits all kept goals at each wake, so its default of 900 s is slow."""
 
 
 class Goal:

@@ -85,7 +85,7 @@ class RuntimeNode(Node):
     """The EventWriter of a node that writes notices."""
 
     own_thread = False
-    """Whether it has a thread of its own in a process of several nodes, so that their callbacks do not delay its own."""
+    """True for a node with a thread of its own in a process of several nodes, so that their callbacks do not delay its own."""
 
     def __init__(self, name: str, **options: Any) -> None:
         self._failures: deque[str] = deque(maxlen=FAILURES_KEPT)

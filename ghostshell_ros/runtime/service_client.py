@@ -15,8 +15,8 @@ from ghostshell_ros.wire.qos import REQUESTS
 LOOK_S = 0.02
 """Time between two looks for a service that was not discovered yet."""
 PROOF_S = 0.5
-"""How long a service may take to answer the harmless request by which `prove` tests it."""
-MEET_AGAIN_S = 0.3
+"""Time for a service to answer the harmless request by which `prove` tests it."""
+REPROVE_S = 0.3
 """Pause before the next such request."""
 HALT_RETRY_S = 0.2
 """Time between two requests to halt, until the safety gate publishes that it has."""
@@ -90,7 +90,7 @@ class ServiceClient:
 
         def answered(response: Any) -> None:
             if response is None:
-                self.node.call_later(MEET_AGAIN_S, lambda: self.prove(harmless, then))
+                self.node.call_later(REPROVE_S, lambda: self.prove(harmless, then))
             else:
                 then(response)
 

@@ -28,7 +28,7 @@ KINDS: dict[type[RunEvent], Any] = {kind: get_type_hints(kind)["kind"] for kind 
 CLEAR_HINT = "clear the halt first: ghostshell clear"
 
 GAP_S = 0.1
-"""How long an event waits for the one that its node wrote before it on another topic."""
+"""Time for which an event waits for the one that its node wrote before it on another topic."""
 
 _HEAD = {"stamp_s", "robot", "node", "session", "seq"}
 _CONVERTED = {"kind", "outcome", "channels"}

@@ -46,8 +46,8 @@ from skill_kernel.observation.records import recorded
 from skill_kernel.roles import ACT_OF, Act, Keys, Role
 
 TELL_S = 1.0
-KEPT_EVERY_S = 0.19
-KEPT = 1500
+RECORD_PERIOD_S = 0.19
+MAX_RECORDED = 1500
 """Observations kept for dry runs: five minutes at 5 Hz."""
 
 _ACTS = {getattr(CompileReflex.Request, name, None): act for name, act in ACT_OF.items()}
@@ -79,7 +79,7 @@ class ReflexesNode(RuntimeNode):
         self._performer = ReflexPerformer(self, self._setup, self._events)
         self._loop = ReflexLoop(self.words.accessors, self._performer, self._on_disabled)
         self._performer.loop, self._performer.on_change = self._loop, self._tell_soon
-        self.recorded: deque[Observation] = deque(maxlen=KEPT)
+        self.recorded: deque[Observation] = deque(maxlen=MAX_RECORDED)
         self.compiler = Compiler(self.words, config, self._client)
         self._cancel, self._busy = CancelToken(), False
         self._door = Doorkeeper(self, "compile_reflex")
@@ -108,7 +108,7 @@ class ReflexesNode(RuntimeNode):
         observation = from_message(message, now, self.now_s())
         self._rounds += 1
         self._loop.observe(observation, now)
-        if not self.recorded or observation.stamp - self.recorded[-1].stamp >= KEPT_EVERY_S:
+        if not self.recorded or observation.stamp - self.recorded[-1].stamp >= RECORD_PERIOD_S:
             self.recorded.append(observation)
 
     def _tick(self) -> None:

@@ -42,7 +42,7 @@ STATE_AGAIN_S = (2.0, 5.0, 10.0)
 kernel was seen to miss its successor's first one for good, although it is latched."""
 
 END_WAIT_S = 0.5
-"""How long an ending node waits for its skills to stop."""
+"""Time for which an ending node waits for its skills to stop."""
 
 GATE_HALTED = "the safety gate is halted"
 """Cause of a halt that the gate itself has told of, with the reason."""

@@ -61,7 +61,7 @@ class Control:
 
 Axis = Literal["distance", "lateral", "turn"]
 
-LEAST = {"distance": 0.02, "lateral": 0.02, "turn": math.radians(1.0)}
+MIN_REST = {"distance": 0.02, "lateral": 0.02, "turn": math.radians(1.0)}
 """Rest of a move that is not worth another step, in m and rad."""
 BLOCKED = 440
 """Drive.action: something is in the way."""
@@ -70,7 +70,7 @@ TAKEN_OVER = (443, 455, 461)
 TAKEN_OVER_S = 0.5
 LOOK_S = 0.1
 FRESH_S = 0.5
-"""How long after a motion an image of before it may still arrive."""
+"""Time after a motion in which an image from before it may still arrive."""
 SURE = 0.35
 """Confidence from which on a thing that was not looked at before counts as seen. One that the robot goes up to may be less
 clear."""
@@ -130,7 +130,7 @@ class KalosBody:
         while control.go_on():
             result, step = self._drive(axis, control, {axis: amount - done})
             done += step
-            if result.ok or (result.cancelled and abs(amount - done) <= LEAST[axis]):
+            if result.ok or (result.cancelled and abs(amount - done) <= MIN_REST[axis]):
                 return replace(result, ok=True, cancelled=False), done
             if not result.cancelled:
                 return result, done
