@@ -16,6 +16,16 @@ class Outcome(str, Enum):
     DROPPED = "DROPPED"
 
 
+class Achievement(IntEnum):
+    """Tell what was achieved of a task that has ended (constants of ProcessState.msg)."""
+
+    OPEN = 0
+    DONE = 1
+    PARTLY_DONE = 2
+    ANSWERED = 3
+    NOT_DONE = 4
+
+
 class CallCode(IntEnum):
     """Why a call did not end as DONE (constants of ExecuteSkill.action)."""
 

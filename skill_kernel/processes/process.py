@@ -4,13 +4,14 @@ the preemption table, and within it what somebody read of an instruction's meani
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
 from enum import Enum, IntEnum
 from typing import Any
 
-from skill_kernel.codes import TaskCode
+from skill_kernel.codes import Achievement, TaskCode
 from skill_kernel.events import CallEvent, ModelEvent
+from skill_kernel.processes.achievement import CallPurpose, Tally
 
 
 @dataclass(frozen=True)
@@ -101,7 +102,7 @@ class SchedulerSettings:
 
     `strategy` is how an instruction becomes actions, `strategies` are the names a task may ask for. `idle` is the
     instruction of the idle process, empty for none, begun after `idle_after_s` without another one. `max_processes` may
-    live at a time; the newest `keep` are remembered.
+    live at a time; the newest `keep` are remembered. `purposes` names the functions that do not act.
     """
 
     strategy: str = ""
@@ -110,6 +111,7 @@ class SchedulerSettings:
     idle_after_s: float = 5.0
     max_processes: int = 8
     keep: int = 50
+    purposes: Mapping[str, CallPurpose] = field(default_factory=dict)
 
 
 class ProcessStatus(IntEnum):
@@ -163,8 +165,9 @@ class Process:
     `plan_ended` tells that the planner has no further turn, `drained` that every call has ended; when both hold, the
     process ends with `code` and `message`. `plan` counts how often it was planned again, each time with a higher `epoch`.
     `returns`: what it displaces goes on after it. It goes on itself once `displaced_by` has ended. `waits_for` holds what it
-    needs. `calls` counts ended calls, the newest of which are in `history`. `degraded` names the layers that
-    go on without their model, and how; `fired_events` are events of its plan that came true.
+    needs. `calls` counts ended calls, the newest of which are in `history`; `tally` sums them up, and from it comes
+    `achievement` at the end. `degraded` names the layers that go on without their model, and how; `fired_events` are events of
+    its plan that came true.
     """
 
     process_id: str
@@ -189,6 +192,8 @@ class Process:
     calls: int = 0
     calls_done: int = 0
     calls_failed: int = 0
+    tally: Tally = Tally()
+    achievement: Achievement = Achievement.OPEN
     plan_ended: bool = False
     drained: bool = True
     running: tuple[CallRecord, ...] = ()
@@ -218,9 +223,9 @@ class Process:
         if self.status.ended:
             return self
         if self.plan_ended and self.drained:
-            return replace(
-                self, status=ProcessStatus.FAILED if self.code else ProcessStatus.SUCCESS, ended_s=now_s, **NOTHING_MORE
-            )
+            status = ProcessStatus.FAILED if self.code else ProcessStatus.SUCCESS
+            achieved = self.tally.achievement(success=not self.code)
+            return replace(self, status=status, achievement=achieved, ended_s=now_s, **NOTHING_MORE)
         if self.pause_causes:
             return replace(self, status=ProcessStatus.PAUSED)
         return replace(self, status=ProcessStatus.WAITING if self.waits_for else ProcessStatus.IN_PROGRESS)
@@ -232,7 +237,8 @@ class Process:
 
     def shut_down(self, now_s: float, why: str) -> Process:
         """Return the block as it is kept when the robot is switched off on purpose: nothing of it goes on another day."""
-        return self._cut_off(why, status=ProcessStatus.STOPPED, code=int(TaskCode.CANCELLED), ended_s=now_s)
+        ended = {"status": ProcessStatus.STOPPED, "code": int(TaskCode.CANCELLED), "ended_s": now_s}
+        return self._cut_off(why, **ended, achievement=self.tally.achievement(success=False))
 
     def _cut_off(self, why: str, **changes: Any) -> Process:
         if self.status.ended:

@@ -15,6 +15,7 @@ from skill_kernel.calls import ProcessHoldState
 from skill_kernel.codes import CallCode, Outcome, TaskCode
 from skill_kernel.config.sections import shown
 from skill_kernel.events import CallEvent, CallKind, ModelEvent, ModelKind, ProcessEvent, ProcessKind, RunEvent, StreamKind
+from skill_kernel.processes.achievement import CallPurpose, Tally
 from skill_kernel.processes.phrases import Wording, read_wording
 from skill_kernel.processes.process import (
     CAUSE_S3,
@@ -481,7 +482,11 @@ class ProcessScheduler:
 
     def _end(self, process: Process, status: ProcessStatus, code: TaskCode, why: str) -> None:
         """End a living process now, whatever it does."""
+        tally = process.tally
+        for call in process.running:
+            tally = self._counted(tally, replace(call, outcome=Outcome.INTERRUPTED.value))
         how = {"status": status, "code": int(code), "message": why, "ended_s": self._now(), "plan_ended": False}
+        how |= {"tally": tally, "achievement": tally.achievement(success=False)}
         ended = self._change(process.process_id, **how, **NOTHING_MORE)
         self._link.end(process.process_id, why)
         if ended is not None:
@@ -563,6 +568,7 @@ class ProcessScheduler:
             calls=process.calls + 1,
             calls_done=process.calls_done + (event.outcome is Outcome.DONE),
             calls_failed=process.calls_failed + (event.outcome in (Outcome.FAILED, Outcome.REFUSED)),
+            tally=self._counted(process.tally, record),
         )
         if book.voiding or event.stream_id in book.old_streams:
             return
@@ -574,6 +580,15 @@ class ProcessScheduler:
             self._end(process, ProcessStatus.STOPPED, TaskCode.CANCELLED, why)
         elif event.error_code == CallCode.PROCESS_PAUSED and event.outcome is Outcome.INTERRUPTED:
             self._make_anew(process_id, f"{event.function} could not be paused")
+
+    def _counted(self, tally: Tally, call: CallRecord) -> Tally:
+        purpose = self._settings.purposes.get(call.function, CallPurpose.ACT)
+        return tally.plus(call.function, call.outcome, call.code, purpose)
+
+    def steps_replaced(self, process_id: str) -> None:
+        """Note that its plan was changed on purpose: what was dropped until now is not wanted any more."""
+        if (process := self.lives(process_id)) is not None:
+            self._change(process_id, tally=replace(process.tally, dropped=frozenset()))
 
     def _take_model(self, process: Process, event: ModelEvent) -> None:
         """Count what a layer's model was asked. A layer that was answered is no longer degraded."""

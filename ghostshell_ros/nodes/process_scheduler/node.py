@@ -12,23 +12,26 @@ from ghostshell.srv import ControlProcess
 from std_msgs.msg import Bool, String
 
 from function_tokens.builtins import STEP_NAMES
+from function_tokens.scheduling.calls import TEXT
 from ghostshell_ros.nodes.process_scheduler.prescription_server import PrescriptionServer
 from ghostshell_ros.nodes.process_scheduler.process_advice import ProcessAdvice
 from ghostshell_ros.nodes.process_scheduler.robot_link import RobotLink
 from ghostshell_ros.runtime.data import data_folder
 from ghostshell_ros.runtime.goal_server import Goal, GoalServer
 from ghostshell_ros.runtime.node import Health, Level, RuntimeNode
-from ghostshell_ros.runtime.robot_setup import declare_robot
+from ghostshell_ros.runtime.robot_setup import RobotSetup, declare_robot
 from ghostshell_ros.runtime.signing import Doorkeeper
 from ghostshell_ros.wire.events import CLEAR_HINT, EventWriter, read_events
 from ghostshell_ros.wire.process_messages import process_state, task_result
 from ghostshell_ros.wire.qos import INSTRUCTION, LATCHED, SENSORS
 from planners.installed_strategies import strategy_names
+from planners.language.parser import MEMORY_SKILL
 from planners.language.stop_words import is_stop
 from skill_kernel.calls import ProcessHoldState
-from skill_kernel.codes import TaskCode
+from skill_kernel.codes import Achievement, TaskCode
 from skill_kernel.config.sections import CAUSE_CHARS, shown
 from skill_kernel.events import CallEvent, CallKind, ModelEvent, Notice, NoticeKind, ProcessEvent, ProcessKind, RunEvent
+from skill_kernel.processes.achievement import CallPurpose
 from skill_kernel.processes.process import Process, ProcessError, ProcessSource, ProcessStatus, SchedulerSettings
 from skill_kernel.processes.scheduler import PLANNER, SCHEDULER, SENDER, ProcessScheduler
 from skill_kernel.processes.store import ProcessStore, StoreError
@@ -48,6 +51,12 @@ SAY_S = 0.1
 """Shortest interval of log lines about refused instructions [s]."""
 _ENDED = 2
 """The last stage of a process in the log; received is 0, started 1."""
+_PURPOSES = {
+    **dict.fromkeys(("wait", "observe", "run", "plan_done"), CallPurpose.ORDER),
+    **dict.fromkeys((TEXT, MEMORY_SKILL), CallPurpose.SPEAK),
+    "sleep": CallPurpose.PAUSE,
+}
+"""Functions of every robot that do not act."""
 AT_REST = 5
 """Without a process, one of this many heartbeats is sent."""
 
@@ -68,7 +77,7 @@ class ProcessSchedulerNode(RuntimeNode):
     def __init__(self) -> None:
         super().__init__("process_scheduler")
         robot = declare_robot(self)
-        settings = self._settings(robot.config.idle)
+        settings = self._settings(robot)
         self._robot = self.get_namespace().strip("/")
         self._told: dict[str, int] = {}
         self._beats = 0
@@ -113,16 +122,18 @@ class ProcessSchedulerNode(RuntimeNode):
         for name, node in (("scheduler", SCHEDULER), ("planner", PLANNER), ("sender", SENDER)):
             self.create_subscription(ProcessHeartbeat, f"{name}_heartbeat", partial(self._alive, node), SENSORS)
 
-    def _settings(self, idle: str) -> SchedulerSettings:
+    def _settings(self, robot: RobotSetup) -> SchedulerSettings:
         strategies = strategy_names()
+        speaks = [skill.name for skill in robot.registry if skill.speaks_text or skill is robot.registry.text_skill]
         return SchedulerSettings(
             strategy=self.declare("strategy", "layered", "how instructions become actions", choices=strategies),
             strategies=strategies,
-            idle=idle,
+            idle=robot.config.idle,
             idle_after_s=self.declare(
                 "idle_after_s", 5.0, "idle behaviour begins when nothing else has run for so long [s]", 0.0, 3600.0
             ),
             max_processes=self.declare("max_processes", 8, "processes that may live at a time, more are refused", 1, 16),
+            purposes={**_PURPOSES, **dict.fromkeys(speaks, CallPurpose.SPEAK)},
         )
 
     def _open_store(self, data_dir: str) -> None:
@@ -295,7 +306,9 @@ class ProcessSchedulerNode(RuntimeNode):
         except ProcessError as error:
             stopped = error.code is TaskCode.NONE
             status = ProcessState.STOPPED if stopped else ProcessState.FAILED
-            result = RunTask.Result(status=status, error_code=int(error.code), error_msg=str(error), cost_usd=-1.0)
+            achieved = int(Achievement.DONE if stopped else Achievement.NOT_DONE)
+            told = {"error_code": int(error.code), "error_msg": str(error), "cost_usd": -1.0}
+            result = RunTask.Result(status=status, **told)
             (goal.succeed if stopped else goal.abort)(result)
             return
         self._goals[made.process_id] = goal
@@ -334,6 +347,8 @@ class ProcessSchedulerNode(RuntimeNode):
             self._core.fail(event.process_id, TaskCode.NODE_UNAVAILABLE, event.error_msg)
         self._advice.event(event)
         if isinstance(event, CallEvent) and event.function in STEP_NAMES and event.kind is not CallKind.CONTENTION:
+            if event.function == "replace_steps":
+                self._core.steps_replaced(event.process_id)
             return  # steps and branches are calls of the scheduler alone: what is done in them is told by itself
         if event.kind is ProcessKind.PLAN_ENDED and event.error_code == TaskCode.CANCELLED:
             self._link.learn_epoch()
