@@ -201,10 +201,10 @@ def _floats(values: Iterable[Value]) -> list[float]:
 class Signal(Enum):
     """Tell where a block goes on."""
 
-    NEXT = 0
-    BREAK = 1
-    CONTINUE = 2
-    RETURN = 3
+    NEXT = "next"
+    BREAK = "break"
+    CONTINUE = "continue"
+    RETURN = "return"
 
 
 Steps = Generator[SkillRequest, bool, Signal]

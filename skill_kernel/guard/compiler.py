@@ -13,7 +13,7 @@ import operator
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 from skill_kernel.config.sections import nearest, shown
 from skill_kernel.guard.code import (
@@ -96,12 +96,12 @@ _EACH = ("any", "all", "sum", "min", "max")
 """Functions that look at each item, and also take a generator."""
 
 
-class Compiler:
+class Compiler(ast.NodeVisitor):
     """Compile one function or expression. A condition returns a truth value and calls no skill; an action returns nothing.
 
-    Each method raises GuardError for what is not allowed or does not fit. The tables keep, in order, the names of accessors
-    and skills that were met, the subsystems these need, and what the robot's limits clamp. Each variable has one of `types`,
-    and is `known` only where it has surely been assigned.
+    Each method gives the Code of an expression or the Block of a statement, and raises GuardError for what is not allowed or
+    does not fit. The tables keep, in order, the names of accessors and skills that were met, the subsystems these need, and
+    what the robot's limits clamp. Each variable has one of `types`, and is `known` only where it has surely been assigned.
     """
 
     def __init__(self, vocabulary: Vocabulary, *, is_condition: bool = True) -> None:
@@ -113,39 +113,12 @@ class Compiler:
         self.subsystems: dict[str, None] = {}
         self.notes: list[str] = []
         self._loops = 0
-        self._expressions: dict[type[ast.AST], Callable[[Any], Code]] = {
-            ast.Constant: self._constant,
-            ast.Name: self._name,
-            ast.Call: self._call,
-            ast.BoolOp: self._logic,
-            ast.UnaryOp: self._unary,
-            ast.BinOp: self._arithmetic,
-            ast.Compare: self._compare,
-            ast.IfExp: self._choice,
-            ast.List: lambda node: self._list(node, node.elts),
-            ast.Tuple: lambda node: self._list(node, node.elts),
-            ast.ListComp: self._comprehension,
-        }
-        self._statements: dict[type[ast.stmt], Callable[[Any], Block]] = {
-            ast.Return: self._return,
-            ast.Expr: self._call_alone,
-            ast.Assign: self._assign,
-            ast.AugAssign: self._change,
-            ast.If: self._if,
-            ast.For: self._for,
-            ast.Break: lambda node: self._leave(node, "break", Signal.BREAK),
-            ast.Continue: lambda node: self._leave(node, "continue", Signal.CONTINUE),
-            ast.Pass: lambda _: Block(_signalling(Signal.NEXT), 1, 0),
-        }
 
     # -- expressions ---------------------------------------------------------------------------------------------
 
     def compile(self, node: ast.expr) -> Code:
         """Return the code of an expression."""
-        compiler = self._expressions.get(type(node))
-        if compiler is None:
-            raise at(node, GuardCode.CONSTRUCT, "a generator stands only inside any, all, sum, min or max")
-        return compiler(node)
+        return cast(Code, self.visit(node))
 
     def wanted(self, node: ast.expr, type_: Type, what: str) -> Code:
         """Return the code of an expression that must fit a type."""
@@ -160,7 +133,7 @@ class Compiler:
             raise at(node, GuardCode.TYPE, f"{what} must be a number, but this is {code.type}")
         return code
 
-    def _constant(self, node: ast.Constant) -> Code:
+    def visit_Constant(self, node: ast.Constant) -> Code:
         value, most = node.value, LIMITS.text_characters
         type_ = OF_PYTHON.get(type(value))
         if type_ is None:
@@ -171,7 +144,7 @@ class Compiler:
             raise at(node, GuardCode.NUMBER, f"the number is too large; at most {LARGEST_LITERAL:g}")
         return Code(type_, lambda _: value, 1, value)
 
-    def _name(self, node: ast.Name) -> Code:
+    def visit_Name(self, node: ast.Name) -> Code:
         if (name := node.id) in self.known:
             return Code(self.types[name], lambda frame: frame.values[name], 1)
         if meaning := self._vocabulary.taken(node.id):
@@ -179,13 +152,13 @@ class Compiler:
         known = [*self.known, *self._vocabulary.accessors, *FUNCTIONS]
         raise at(node, GuardCode.NAME, f"there is no '{shown(node.id)}' here{_meant(node.id, known)}")
 
-    def _logic(self, node: ast.BoolOp) -> Code:
+    def visit_BoolOp(self, node: ast.BoolOp) -> Code:
         is_and = isinstance(node.op, ast.And)
         parts = [self.wanted(value, BOOL, f"each side of '{'and' if is_and else 'or'}'") for value in node.values]
         combine, runs = all if is_and else any, [part.run for part in parts]
         return Code(BOOL, lambda frame: combine(run(frame) for run in runs), 1 + _steps(parts))
 
-    def _unary(self, node: ast.UnaryOp) -> Code:
+    def visit_UnaryOp(self, node: ast.UnaryOp) -> Code:
         if isinstance(node.op, ast.Not):
             truth = self.wanted(node.operand, BOOL, "what follows 'not'")
             return Code(BOOL, lambda frame: not truth.run(frame), truth.steps + 1)
@@ -195,7 +168,7 @@ class Compiler:
         run, constant = inner.run, -inner.constant if inner.constant is not UNKNOWN else UNKNOWN
         return Code(inner.type, lambda frame: -run(frame), inner.steps + 1, constant)
 
-    def _arithmetic(self, node: ast.BinOp) -> Code:
+    def visit_BinOp(self, node: ast.BinOp) -> Code:
         word, apply = ARITHMETIC[type(node.op)]
         left, right = (self._number(side, f"each side of '{word}'") for side in (node.left, node.right))
         if word in ("/", "//", "%") and right.constant is not UNKNOWN and right.constant == 0:
@@ -204,7 +177,7 @@ class Compiler:
         left_run, right_run = left.fitted(type_.kind).run, right.fitted(type_.kind).run
         return Code(type_, lambda frame: apply(left_run(frame), right_run(frame)), left.steps + right.steps + 1)
 
-    def _compare(self, node: ast.Compare) -> Code:
+    def visit_Compare(self, node: ast.Compare) -> Code:
         codes = [self.compile(side) for side in (node.left, *node.comparators)]
         applied = []
         for op, left, right, place in zip(node.ops, codes[:-1], codes[1:], node.comparators, strict=True):
@@ -214,7 +187,7 @@ class Compiler:
             applied.append(apply)
         return Code(BOOL, _chain([code.run for code in codes], applied), 1 + _steps(codes))
 
-    def _choice(self, node: ast.IfExp) -> Code:
+    def visit_IfExp(self, node: ast.IfExp) -> Code:
         test = self.wanted(node.test, BOOL, "what stands behind 'if'")
         yes, no = self.compile(node.body), self.compile(node.orelse)
         type_ = joined(yes.type, no.type)
@@ -224,6 +197,11 @@ class Compiler:
         test_run, yes_run, no_run = test.run, yes.run, no.run
         steps = test.steps + max(yes.steps, no.steps) + 1
         return Code(type_, lambda frame: yes_run(frame) if test_run(frame) else no_run(frame), steps)
+
+    def visit_List(self, node: ast.List | ast.Tuple) -> Code:
+        return self._list(node, node.elts)
+
+    visit_Tuple = visit_List
 
     def _list(self, node: ast.expr, elements: Sequence[ast.expr]) -> Code:
         if not 1 <= len(elements) <= LIMITS.items:
@@ -240,9 +218,12 @@ class Compiler:
         known = UNKNOWN if any(constant is UNKNOWN for constant in constants) else constants
         return Code(Type(type_.kind, len(items)), lambda frame: [run(frame) for run in runs], 1 + _steps(items), known)
 
-    def _comprehension(self, node: ast.ListComp) -> Code:
+    def visit_ListComp(self, node: ast.ListComp) -> Code:
         each = self._generator(node)
         return Code(each.type, lambda frame: list(each.run(frame)), each.steps)
+
+    def visit_GeneratorExp(self, node: ast.GeneratorExp) -> Code:
+        raise at(node, GuardCode.CONSTRUCT, "a generator stands only inside any, all, sum, min or max")
 
     def _generator(self, node: ast.ListComp | ast.GeneratorExp) -> Code:
         """Return the code that gives the items one by one; its type is that of the list of them."""
@@ -283,7 +264,7 @@ class Compiler:
 
     # -- calls in expressions ------------------------------------------------------------------------------------
 
-    def _call(self, node: ast.Call) -> Code:
+    def visit_Call(self, node: ast.Call) -> Code:
         if not isinstance(node.func, ast.Name):
             raise at(node, GuardCode.CALL, "only a plain name can be called")
         name, accessors = node.func.id, self._vocabulary.accessors
@@ -380,7 +361,7 @@ class Compiler:
 
     def block(self, statements: Sequence[ast.stmt]) -> Block:
         """Return the code of statements, one after the other."""
-        blocks = [self._statement(statement) for statement in statements]
+        blocks: list[Block] = [self.visit(statement) for statement in statements]
         if len(blocks) == 1:
             return blocks[0]
         performs = [block.perform for block in blocks]
@@ -394,13 +375,7 @@ class Compiler:
 
         return Block(perform, _steps(blocks), sum(b.calls for b in blocks), any(b.ends for b in blocks))
 
-    def _statement(self, node: ast.stmt) -> Block:
-        compiler = self._statements.get(type(node))
-        if compiler is None:
-            raise at(node, GuardCode.CONSTRUCT, "a function inside a function is not allowed")
-        return compiler(node)
-
-    def _return(self, node: ast.Return) -> Block:
+    def visit_Return(self, node: ast.Return) -> Block:
         if not self._is_condition:
             if node.value is not None:
                 raise at(node, GuardCode.TYPE, "an action returns nothing; write 'return' alone")
@@ -410,14 +385,14 @@ class Compiler:
         code = self.wanted(node.value, BOOL, "what a condition returns")
         return Block(_signalling(Signal.RETURN, RETURNED, code.run), code.steps + 1, 0, ends=True)
 
-    def _call_alone(self, node: ast.Expr) -> Block:
+    def visit_Expr(self, node: ast.Expr) -> Block:
         if self._is_condition or not self._is_skill(node.value):
             if isinstance(node.value, ast.Call):
                 self.compile(node.value)
             raise at(node, GuardCode.FORM, "this value goes nowhere; a condition returns it, an action calls skills")
         return self._skill(node.value)
 
-    def _assign(self, node: ast.Assign) -> Block:
+    def visit_Assign(self, node: ast.Assign) -> Block:
         if len(node.targets) != 1 or not isinstance(node.targets[0], ast.Name):
             raise at(node, GuardCode.CONSTRUCT, "an assignment has one plain variable on its left")
         target = node.targets[0]
@@ -426,7 +401,7 @@ class Compiler:
             return self._skill(node.value, target.id)
         return self._setting(target, self.compile(node.value))
 
-    def _change(self, node: ast.AugAssign) -> Block:
+    def visit_AugAssign(self, node: ast.AugAssign) -> Block:
         if not isinstance(node.target, ast.Name):
             raise at(node, GuardCode.CONSTRUCT, "an assignment has one plain variable on its left")
         name = ast.copy_location(ast.Name(node.target.id, ast.Load()), node.target)
@@ -447,7 +422,7 @@ class Compiler:
         fitted = code.fitted(self._variable(target, target.id, code.type))
         return Block(_signalling(Signal.NEXT, target.id, fitted.run), fitted.steps + 1, 0)
 
-    def _if(self, node: ast.If) -> Block:
+    def visit_If(self, node: ast.If) -> Block:
         test = self.wanted(node.test, BOOL, "what stands behind 'if'")
         before = set(self.known)
         yes = self.block(node.body)
@@ -463,7 +438,7 @@ class Compiler:
         steps = test.steps + max(yes.steps, no.steps) + 1
         return Block(perform, steps, max(yes.calls, no.calls), yes.ends and no.ends)
 
-    def _for(self, node: ast.For) -> Block:
+    def visit_For(self, node: ast.For) -> Block:
         if not isinstance(node.target, ast.Name) or node.orelse:
             raise at(node, GuardCode.CONSTRUCT, "a loop runs over one plain variable and has no 'else'")
         source = self._iterable(node.iter)
@@ -488,10 +463,19 @@ class Compiler:
 
         return Block(perform, source.steps + 1 + rounds * (body.steps + 1), rounds * body.calls)
 
-    def _leave(self, node: ast.stmt, word: str, signal: Signal) -> Block:
+    def visit_Break(self, node: ast.Break | ast.Continue) -> Block:
+        word = type(node).__name__.lower()
         if not self._loops:
             raise at(node, GuardCode.FORM, f"'{word}' stands outside a loop")
-        return Block(_signalling(signal), 1, 0, ends=True)
+        return Block(_signalling(Signal(word)), 1, 0, ends=True)
+
+    visit_Continue = visit_Break
+
+    def visit_Pass(self, node: ast.Pass) -> Block:
+        return Block(_signalling(Signal.NEXT), 1, 0)
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> Block:
+        raise at(node, GuardCode.CONSTRUCT, "a function inside a function is not allowed")
 
     # -- calls of skills, with the same checks of arguments as the kernel's own -----------------------------------
 
