@@ -56,13 +56,12 @@ class CompileError(ReflexError):
 
 @dataclass(frozen=True)
 class Proposal:
-    """Code that passed the guard. `attempts` counts the answers of the model; `notes` are for the person who approves."""
+    """Hold code that passed the guard. `notes` are for the person who approves."""
 
     sentence: str
     source: str
     guarded: Guarded
     model: str
-    attempts: int = 1
     notes: tuple[str, ...] = ()
 
 
@@ -114,15 +113,15 @@ class Compiler:
                 told = f"“{shown(answer, 200)}”; say the sentence more plainly"
                 raise CompileError(f"the model answered without code: {told}")
             try:
-                guarded = compile_guarded(source, self._vocabulary)
-            except GuardError as error:
+                return self.check(sentence, source, client.name)
+            except CompileError as error:
                 if attempt > REPAIRS:
-                    raise CompileError(f"the model's code was refused {attempt} times, at last: {error}", source) from error
-                refused = f"Your code was refused: {quoted(str(error), 1000)}"
+                    raise CompileError(
+                        f"the model's code was refused {attempt} times, at last: {error.__cause__}", source
+                    ) from error
+                refused = f"Your code was refused: {quoted(str(error.__cause__), 1000)}"
                 repair = f"{refused}\nAnswer with the whole corrected code block, both functions."
                 messages += [Message("assistant", answer), Message("user", repair)]
-            else:
-                return Proposal(sentence, source, guarded, client.name, attempt, guarded.notes)
         raise AssertionError("a loop that returns or raises")
 
 
