@@ -14,6 +14,7 @@ from functools import partial
 from typing import Any, Protocol
 
 from function_tokens.scheduling.calls import Call, Executor
+from function_tokens.scheduling.scheduler import Scheduler
 from planners.models.base import ModelRequest
 from planners.models.model_call import AnswerEnd
 from planners.strategy import RobotView
@@ -78,12 +79,6 @@ def load_verdicts(names: Sequence[str]) -> list[Verdict]:
     return verdicts
 
 
-class Answers(Protocol):
-    """The side of the scheduler that an executor answers to."""
-
-    def ended(self, call_id: str, result: CallResult) -> None: ...
-
-
 @dataclass(eq=False)
 class _Weighing:
     """One call that is being weighed. `waiting`: what the scheduler asked for in the meantime."""
@@ -106,7 +101,7 @@ class WeighingExecutor:
         self._executor, self._process_id = executor, process_id
         self._verdicts, self._world, self._clock = verdicts, world, clock
         self._weighed: dict[str, _Weighing] = {}
-        self.scheduler: Answers | None = None
+        self.scheduler: Scheduler | None = None
 
     def start(self, call: Call) -> None:
         """Weigh the call, then start it."""
