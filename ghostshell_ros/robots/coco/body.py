@@ -7,13 +7,10 @@ import math
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
 
 from ghostshell_ros.drivers.trajectory import Trajectory
 from ghostshell_ros.navigation.motion import seen_from, wrapped
 from ghostshell_ros.robots.coco import motions
-from skill_kernel.config.yaml_text import read_yaml
 from skill_kernel.skills.drivers import Action, DriverResult, Memory, Pose2D, Senses, StopEvent, joint_trajectory
 
 WALK_TOLERANCE_M = 0.025
@@ -25,9 +22,6 @@ CLOSE_TO_COMMAND_RAD = 0.2
 """Distance from its last set-point within which a joint carries on from it, else from where it was measured."""
 
 HEAD = ("head_yaw", "head_pitch")
-MANNERS: Any = read_yaml(Path(__file__).resolve().with_name("manners.yaml").read_text(encoding="utf-8"))
-"""Voices, moods, and acts of head and ears, from the file beside this one."""
-
 _GO_ON = threading.Event()
 """Stop event that is never set, for the motion that makes a stopped body stable; its length bounds it."""
 

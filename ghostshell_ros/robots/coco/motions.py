@@ -10,13 +10,18 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from pathlib import Path
+from typing import Any, Literal
 
 import numpy as np
 
 from ghostshell_ros.drivers.trajectory import Trajectory
+from skill_kernel.config.yaml_text import read_yaml
 
 Pose = Mapping[str, float]
+
+MANNERS: Any = read_yaml(Path(__file__).resolve().with_name("manners.yaml").read_text(encoding="utf-8"))
+"""Postures, acts of head and ears, voices and moods, from the file beside this one."""
 
 LEGS = (1, 2, 3, 4)
 FRONT = {1: 1.0, 2: 1.0, 3: -1.0, 4: -1.0}
@@ -43,17 +48,7 @@ def legs_pose(coxa: Mapping[int, float] | float = 0.0, knee: Mapping[int, float]
     return pose
 
 
-STAND = {
-    "normal": legs_pose(),
-    "high": legs_pose(knee=-0.38),
-    "low": legs_pose(knee=0.35),
-    "wide": legs_pose({leg: -FORE[leg] * FRONT[leg] * -0.3 for leg in LEGS}, 0.2),
-}
-SIT = {
-    "normal": legs_pose(knee=0.85),
-    "dog": legs_pose({3: -0.35, 4: 0.35}, {1: -0.25, 2: -0.25, 3: 0.95, 4: 0.95}),
-    "lie": legs_pose({1: -0.5, 2: 0.5, 3: 0.5, 4: -0.5}, 1.1),
-}
+STAND, SIT = ({name: legs_pose(**legs) for name, legs in MANNERS[kind].items()} for kind in ("stand", "sit"))
 
 
 def smooth(u: float) -> float:

@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from ghostshell_ros.robots.coco import motions
-from ghostshell_ros.robots.coco.body import HEAD, MANNERS, CocoBody, wait_for_reset
+from ghostshell_ros.robots.coco.body import HEAD, CocoBody, wait_for_reset
 from ghostshell_ros.robots.coco.skills.ranges import Percent, Seconds
 from skill_kernel import Limited, SkillReturn, robot_skill
 from skill_kernel.skills.drivers import outcome
@@ -51,7 +51,7 @@ def head_pose(yaw: Yaw = 0.0, pitch: Pitch = 0.0, *, body: CocoBody, stop_evt: E
 
 def _frames(action: str, duration: float, home: motions.Pose) -> list[tuple[float, dict[str, float]]]:
     """Return key poses relative to where the head was; they take `duration` seconds and end there."""
-    act = MANNERS["head"][action]
+    act = motions.MANNERS["head"][action]
     poses = [{joint: home[joint] + change for joint, change in zip(HEAD, offset, strict=True)} for offset in act["poses"]]
     if "beat_s" in act:
         beats = max(1, round((duration - 0.25) / act["beat_s"]))
@@ -69,7 +69,7 @@ BOTH = ("ear_left", "ear_right")
 EarDegrees = Annotated[float, Field(ge=-180, le=180, description="deg"), Limited("ear_deg")]
 EarState = Literal["normal", "inquisitive", "opponent", "happy", "sad", "alert", "sleepy", "scared"]
 
-_STATES: dict[str, tuple[float, float]] = MANNERS["ears"]
+_STATES: dict[str, tuple[float, float]] = motions.MANNERS["ears"]
 
 
 def _swing_s(start_angle: float, end_angle: float, speed: float) -> float:
