@@ -12,11 +12,11 @@ from ghostshell.msg import CallRecord, LayerUsage, ProcessState
 from ghostshell.msg import Plan as PlanMsg
 
 from ghostshell_ros.wire.codec import filled
-from ghostshell_ros.wire.values import time_message
+from ghostshell_ros.wire.values import seconds, time_message
 from planners.plan import GlobalEvent, Plan, Subtask, SubtaskStatus
 from planners.prompts.prompt import CallReport
 from skill_kernel.events import read_arguments
-from skill_kernel.processes.process import Process
+from skill_kernel.processes.process import Process, ProcessSource, ProcessStatus
 
 PLANNING_OUTCOMES = ("DONE", "FAILED", "INTERRUPTED")
 """Outcomes of calls that a revised plan takes into account; refused and dropped calls did nothing."""
@@ -35,6 +35,7 @@ def process_state(process: Process) -> ProcessState:
     converted = {
         "source": int(process.source),
         "status": int(process.status),
+        "achievement": int(process.achievement),
         "pause_causes": sorted(process.pause_causes),
         "subsystems": list(process.subsystems),
         "fired_events": list(process.fired_events),
@@ -47,11 +48,20 @@ def process_state(process: Process) -> ProcessState:
     return ProcessState(error_code=process.code, **{**common, **converted, **times})
 
 
+def process_of(state: ProcessState) -> Process:
+    """Return what a message tells of a process: its task, its status and its times."""
+    same = ("process_id", "instruction", "door", "sender", "strategy", "message")
+    told: dict[str, Any] = {name: getattr(state, name) for name in same}
+    told |= {"created_s": seconds(state.created), "ended_s": seconds(state.ended)}
+    return Process(source=ProcessSource(state.source), status=ProcessStatus(state.status), **told)
+
+
 def task_result(process: Process) -> RunTask.Result:
     """Return the result of a task for its client."""
     summary = f"{process.calls_done} calls done, {process.calls_failed} failed or refused"
     return RunTask.Result(
         status=int(process.status),
+        achievement=int(process.achievement),
         error_code=process.code,
         error_msg=process.message,
         process_id=process.process_id,

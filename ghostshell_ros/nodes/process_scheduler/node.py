@@ -308,7 +308,7 @@ class ProcessSchedulerNode(RuntimeNode):
             status = ProcessState.STOPPED if stopped else ProcessState.FAILED
             achieved = int(Achievement.DONE if stopped else Achievement.NOT_DONE)
             told = {"error_code": int(error.code), "error_msg": str(error), "cost_usd": -1.0}
-            result = RunTask.Result(status=status, **told)
+            result = RunTask.Result(status=status, achievement=achieved, **told)
             (goal.succeed if stopped else goal.abort)(result)
             return
         self._goals[made.process_id] = goal
