@@ -15,7 +15,7 @@ from html import unescape
 from planners.models.base import CancelToken, Message, ModelClient, ModelRequest, TextDelta
 from planners.prescriptions.grammar import EXAMPLES, Grammar
 from planners.prompts.blocks import quoted, text_beside
-from planners.prompts.prompt import stub
+from planners.prompts.prompt import RobotFacts, compose, conditions, described, stub
 from reflexes.rule import LONGEST_ACTION_S, MAX_SENTENCE, ReflexError
 from skill_kernel.config.sections import shown
 from skill_kernel.guard import Guarded, GuardError, Vocabulary, compile_guarded
@@ -24,7 +24,7 @@ from skill_kernel.guard.errors import LIMITS
 from skill_kernel.guard.reading import read
 from skill_kernel.robot import RobotConfig
 from skill_kernel.skills.arguments import ArgumentError, bind_typed
-from skill_kernel.skills.skill import Skill, SkillDefinitionError
+from skill_kernel.skills.skill import SkillDefinitionError
 
 GRAMMAR = "grammar (no language model)"
 """The `model` of a rule that the grammar read."""
@@ -173,25 +173,12 @@ _RULES = text_beside(__file__, "reflex_rules.txt")
 def system_prompt(vocabulary: Vocabulary, *, robot_name: str, robot_description: str = "") -> str:
     """Return the static part of the prompt: rules, accessors, skills."""
     functions = ", ".join(name for name in FUNCTIONS if name not in ("any", "all", "sum", "min", "max", "range"))
-    sections = [_RULES.format(robot=robot_name, functions=functions)]
-    if robot_description.strip():
-        sections.append(f"# The robot\n\n{robot_description.strip()}")
-    accessors = "\n\n".join(_accessor(name, vocabulary) for name in vocabulary.accessors)
-    sections.append(f"# Accessors, for conditions and actions\n\n```python\n{accessors}\n```")
-    skills = "\n\n".join(_skill(skill, vocabulary) for skill in (*OWN_ACTIONS.values(), *vocabulary.skills))
-    sections.append(f"# Skills, for actions\n\n```python\n{skills}\n```")
-    return "\n\n".join(sections) + "\n"
-
-
-def _accessor(name: str, vocabulary: Vocabulary) -> str:
-    accessor = vocabulary.accessors[name]
-    choices = [f"    # {p.name}: one of {', '.join(map(repr, p.choices))}\n" for p in accessor.parameters if p.choices]
-    return f'def {accessor.signature()}:\n    """{accessor.doc}"""\n{"".join(choices)}'.rstrip()
-
-
-def _skill(skill: Skill, vocabulary: Vocabulary) -> str:
-    text = stub(skill, vocabulary.limits)
-    return text.replace("the text between the element's tags, not an attribute", "the text")
+    rules = _RULES.format(robot=robot_name, functions=functions)
+    robot = RobotFacts(robot_name, robot_description, vocabulary.skills, accessors=vocabulary.accessors)
+    skills = "\n\n".join(stub(skill, vocabulary.limits) for skill in (*OWN_ACTIONS.values(), *vocabulary.skills))
+    skills = skills.replace("the text between the element's tags, not an attribute", "the text")
+    accessors = conditions(robot, "# Accessors, for conditions and actions")
+    return compose(rules, described(robot), accessors, f"# Skills, for actions\n\n```python\n{skills}\n```\n")
 
 
 def limit_of(source: str, vocabulary: Vocabulary) -> float:
