@@ -122,14 +122,12 @@ class Caller(Protocol):
     def __call__(self, name: str, /, *arguments: Any) -> Value: ...
 
 
+@dataclass(slots=True)
 class Frame:
     """Hold the state of one evaluation: who answers accessors, and the local variables by name."""
 
-    __slots__ = ("call", "values")
-
-    def __init__(self, call: Caller) -> None:
-        self.call = call
-        self.values: dict[str, Value] = {}
+    call: Caller
+    values: dict[str, Value] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

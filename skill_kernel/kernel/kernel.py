@@ -741,7 +741,11 @@ class Kernel:
         if run.pausing is Pausing.STOPPING and run.ending is None:
             run.pausing = Pausing.NONE
             if body.interrupted and left:
-                self._start_later(run, left[0])
+                run.arguments, run.starts_anew, run.begun = left[0], True, False
+                if self._holds.causes(run.spec.process_id):
+                    self._park(run)
+                else:
+                    self._go_on(run)
                 return
             if body.interrupted and left is None:
                 why = f"its process was paused, and {name} does not tell what remains; plan it anew"
@@ -753,14 +757,6 @@ class Kernel:
             self._end(run, run.result(now_s))
         elif run.pausing is Pausing.ASKED:  # nothing of an open call moves any more whose skill has returned
             self._park(run)
-
-    def _start_later(self, run: RunningCall, arguments: dict[str, Any]) -> None:
-        """Let a skill that was stopped for a pause begin anew, with what is left of it, when its process goes on."""
-        run.arguments, run.starts_anew, run.begun = arguments, True, False
-        if self._holds.causes(run.spec.process_id):
-            self._park(run)
-        else:
-            self._go_on(run)
 
 
 class SkillCaller:
