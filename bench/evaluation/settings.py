@@ -30,7 +30,6 @@ def settings(shipped: Path, folder: Path, models: Mapping[str, Mapping[str, Any]
             parameters = node.get("ros__parameters") if isinstance(node, dict) else None
             if isinstance(parameters, dict):
                 wanted: dict[str, object] = {name: value for name, value in UNBOUNDED.items() if name in parameters}
-                wanted |= {"models_file": str(named)} if "models_file" in parameters else {}
                 wanted |= {"ground_truth_rate_hz": TRUTH_HZ} if "ground_truth_rate_hz" in parameters else {}
                 parameters.update(wanted)
                 changed = changed or bool(wanted)

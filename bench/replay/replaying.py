@@ -108,7 +108,9 @@ def _configured(run: RunFile, robot: str, folder: Path) -> dict[str, Path]:
     files = {}
     for node in NODES:
         values = yaml.safe_load(run.attachments.get(f"parameters{robot}/{node}.yaml", "{}")) or {}
-        values = {k: v for k, v in values.items() if k not in ("robot", "data_dir") and v is not None}
+        # Of the models only those of verdicts are asked again, and the file of a run may be gone.
+        not_needed = {"robot", "data_dir", "model", *(() if values.get("verdict_model") else ("models_file",))}
+        values = {k: v for k, v in values.items() if k not in not_needed and v is not None}
         if node == "channel_scheduler":
             values |= {"robot": str(file) if text is not None else config.name, "data_dir": str(folder)}
         values["use_sim_time"] = True

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -14,7 +15,7 @@ from ghostshell_ros.runtime.data import config_folder
 from ghostshell_ros.runtime.node import NodeStartError, RuntimeNode
 from ghostshell_ros.runtime.robot_setup import RobotSetup
 from planners.models.base import ModelClient, ModelError
-from planners.models.config import ConfigError, load_models, parse_spec
+from planners.models.config import ConfigError, Deadlines, ModelConfig, load_models, parse_spec, require_key
 from planners.models.factory import make_client
 from planners.strategy import Parameter
 
@@ -44,15 +45,29 @@ def optional_model(node: RuntimeNode, parameter: str, description: str, robot: R
     return _made(node, parameter, spec, robot) if spec and (robot is not None or spec != "offline") else None
 
 
+def deadlines_of(node: RuntimeNode, *parameters: str) -> Deadlines:
+    """Return the deadlines of the model that the first of these parameters with a value names. Raises NodeStartError."""
+    parameter = next((name for name in parameters if node.get_parameter(name).value), parameters[-1])
+    config = _config(node, parameter, node.get_parameter(parameter).value)
+    return (config.inner or config).deadlines
+
+
 def _models_file(node: RuntimeNode) -> Path | None:
     name = "models_file"
     if not node.has_parameter(name):
         node.declare(name, "", "file of named models; empty: config/models.yaml of this package")
-    return Path(file) if (file := node.get_parameter(name).value) else None
+    return Path(file).expanduser() if (file := node.get_parameter(name).value) else None
+
+
+def _config(node: RuntimeNode, parameter: str, spec: str) -> ModelConfig:
+    try:
+        return parse_spec(spec, load_models(_models_file(node) or shipped_config() / "models.yaml"))
+    except ConfigError as error:
+        raise NodeStartError(f"parameter {parameter}: {error}") from error
 
 
 def _made(node: RuntimeNode, parameter: str, spec: str, robot: RobotSetup | None) -> ModelClient:
-    file = _models_file(node)
+    config = _config(node, parameter, spec)
 
     def offline() -> ModelClient:
         from planners.language.client import OfflineClient
@@ -61,17 +76,18 @@ def _made(node: RuntimeNode, parameter: str, spec: str, robot: RobotSetup | None
         return OfflineClient(robot.facts(), robot.routines)
 
     try:
-        models = load_models(file or shipped_config() / "models.yaml")
-        return make_client(parse_spec(spec, models), offline=None if robot is None else offline)
-    except ConfigError as error:
+        require_key(config, os.environ)
+        return make_client(config, offline=None if robot is None else offline)
+    except (ConfigError, ModelError) as error:
         raise NodeStartError(f"parameter {parameter}: {error}") from error
 
 
-def declare_settings(node: RuntimeNode, parameters: Iterable[Parameter]) -> dict[str, Any]:
-    """Declare the parameters of a planner; return their values by name, kept as they are now."""
+def declare_settings(node: RuntimeNode, parameters: Iterable[Parameter], **of_model: float) -> dict[str, Any]:
+    """Declare the parameters of a planner, those of its model with the model's values as defaults; return their values by
+    name, kept as they are now."""
     settings: dict[str, Any] = {}
     for p in parameters:
-        default: Any = p.default
+        default: Any = of_model.get(p.name, p.default)
         settings[p.name] = node.declare(p.name, default, p.description, p.minimum, p.maximum, read_only=not p.live)
 
     def changed(values: Iterable[RosParameter]) -> None:

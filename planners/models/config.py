@@ -72,11 +72,22 @@ class Retry(_Entry):
     max_wait_s: Seconds = 8.0
 
 
+class Deadlines(_Entry):
+    """Bound a whole answer by what it is for, retries and repairs included [s]. `first_action_s` 0 asks for no first action."""
+
+    answer_s: Seconds = 60.0
+    steps_s: Seconds = 20.0
+    first_action_s: Annotated[float, Field(ge=0.0, le=3600.0)] = 3.0
+    plan_s: Seconds = 12.0
+    advice_s: Seconds = 3.0
+    judge_s: Seconds = 3.5
+
+
 class ModelConfig(_Entry):
     """Describe one model. Keys are never written here: `api_key_env` names the environment variable that holds one.
 
     `connect_s`, `first_token_s` and `silence_s` bound the wait for the connection, for the first token and between two
-    tokens; the whole answer is bounded by the request's own deadline.
+    tokens.
     """
 
     provider: Provider
@@ -86,6 +97,7 @@ class ModelConfig(_Entry):
     connect_s: Seconds = 5.0
     first_token_s: Seconds = 15.0
     silence_s: Seconds = 10.0
+    deadlines: Deadlines = Deadlines()
     retry: Retry = Retry()
     prices: Prices | None = None
     path: Path | None = None
@@ -164,7 +176,7 @@ def explain(error: ValidationError) -> str:
     first = error.errors(include_input=False, include_url=False)[0]
     place = shown(".".join(str(part) for part in first["loc"])) or "the top level"
     if first["type"] == "extra_forbidden":
-        known = [key for model in (ModelConfig, ModelsFile, Prices, Retry) for key in model.model_fields]
+        known = [key for model in (ModelConfig, ModelsFile, Prices, Retry, Deadlines) for key in model.model_fields]
         return f"{place}: unknown key{nearest(str(first['loc'][-1]), known) or '; remove it'}"
     return f"{place}: {shown(first['msg'], 300)}"
 
@@ -259,3 +271,10 @@ def find_key(config: ModelConfig, environ: Mapping[str, str]) -> str:
     if why:
         raise ModelError(ModelCode.MODEL_AUTH, f"{config.name}: {why}")
     return key
+
+
+def require_key(config: ModelConfig, environ: Mapping[str, str]) -> None:
+    """Raise ModelError MODEL_AUTH, as `find_key`, where a model wants a key that is not to be had."""
+    for one in (config, config.inner):
+        if one is not None and one.provider in OFFICIAL_KEY:
+            find_key(one, environ)

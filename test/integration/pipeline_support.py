@@ -342,8 +342,6 @@ def config_dir(folder: Path, models: dict[str, Any] | None = None, **changes: di
     shutil.copytree(ROOT / "config", target)
     if models is not None:
         (target / "models.yaml").write_text(yaml.safe_dump({"default": next(iter(models)), "models": models}))
-        for node in ("action_planner", "task_planner", "process_scheduler"):
-            changes.setdefault(node, {})["models_file"] = str(target / "models.yaml")
     for node, parameters in changes.items():
         file = target / f"{node}.yaml"
         data = yaml.safe_load(file.read_text())

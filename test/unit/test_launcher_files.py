@@ -462,6 +462,7 @@ def test_any_robot_is_brought_up_from_its_file(
             "robot": "my robots/kit.yaml",
             "robot_name": "kit",
             "model": "007",
+            "models": "my.yaml",
             "default_robot": "false",
             "use_sim_time": "true",
             **arguments,
@@ -471,13 +472,14 @@ def test_any_robot_is_brought_up_from_its_file(
     assert executables(specs) == expected
     needs_robot = set(expected) - {"token_parser", "memory"}
     hears_instructions = {"mind", "process_scheduler"}
-    asks_a_model = {"mind", "process_scheduler", "task_planner", "action_planner", "reflexes"}
+    asks_a_model = {"mind", "process_scheduler", "task_planner", "action_planner", "reflexes", "channel_scheduler"}
     for spec, name in zip(specs, expected, strict=True):
         given = inline(spec)
         assert ("__ns:=/kit" in words(spec)) is (name != "memory"), "one memory serves all robots"
         assert (f"__node:={name}" in words(spec)) is (name not in ("drivers", "mind"))
         assert given.get("robot") == ("my robots/kit.yaml" if name in needs_robot else None)
         assert given.get("model") == ("007" if name in asks_a_model else None)
+        assert given.get("models_file") == ("my.yaml" if name in asks_a_model | {"memory"} else None)
         assert given.get("strategy") == ("layered" if name in hears_instructions else None)
         assert given.get("global_instruction") is (False if name in hears_instructions else None)
         assert given["use_sim_time"] is True

@@ -11,7 +11,17 @@ from pathlib import Path
 import pytest
 
 from planners.models.base import Image, Message, ModelError, ModelRequest, Usage
-from planners.models.config import NO_KEY, ConfigError, ModelConfig, Prices, find_key, is_local, load_models, parse_spec
+from planners.models.config import (
+    NO_KEY,
+    ConfigError,
+    ModelConfig,
+    Prices,
+    find_key,
+    is_local,
+    load_models,
+    parse_spec,
+    require_key,
+)
 from planners.models.factory import make_client
 from planners.models.scrubber import Secrets
 from skill_kernel.codes import ModelCode
@@ -63,6 +73,8 @@ def test_a_misspelt_name_gets_the_nearest_one() -> None:
     [
         ("{provider: openai, model: m, base_ulr: x}", "did you mean 'base_url'"),
         ("{provider: openai, model: m, silence_s: 0}", "silence_s"),
+        ("{provider: openai, model: m, deadlines: {answers_s: 9}}", "did you mean 'answer_s'"),
+        ("{provider: openai, model: m, deadlines: {plan_s: 0}}", "deadlines.plan_s"),
         ("{provider: openai, model: m, first_token_s: .nan}", "first_token_s"),
         ("{provider: openai, model: m, prices: {input: -1, output: 2}}", "prices.input"),
         ("{provider: openai}", "needs `model`"),
@@ -204,3 +216,12 @@ def test_a_model_of_a_package_that_is_not_installed_says_how_to_get_it(monkeypat
     monkeypatch.setattr(plugins, "entry_points", lambda group: ())
     with pytest.raises(ConfigError, match="ghostshell-bench: run make setup"):
         parse_spec("simulated-fast", load_models(ROOT / "config" / "models.yaml"))
+
+
+@pytest.mark.parametrize("spec", ["openai:m", "record:a.jsonl=openai:m"])
+def test_a_model_is_refused_where_its_key_is_missing_and_nowhere_else(spec: str) -> None:
+    with pytest.raises(ModelError, match="OPENAI_API_KEY"):
+        require_key(parse_spec(spec), {"ANTHROPIC_API_KEY": "k"})
+    require_key(parse_spec(spec), {"OPENAI_API_KEY": "k"})
+    for keyless in ("offline", "replay:a.jsonl", "openai:m@http://127.0.0.1:1/v1"):
+        require_key(parse_spec(keyless), {})

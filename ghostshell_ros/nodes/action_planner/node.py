@@ -14,7 +14,7 @@ from rclpy.task import Future
 from ghostshell_ros.nodes.action_planner.chunk_streams import ChunkStream, ChunkStreams
 from ghostshell_ros.nodes.action_planner.planned_process import Desk, PlannedProcess
 from ghostshell_ros.runtime.layer_model import LayerModel, ModelBudget
-from ghostshell_ros.runtime.model_setup import declare_model, declare_settings, optional_model, prepare_models
+from ghostshell_ros.runtime.model_setup import deadlines_of, declare_model, declare_settings, optional_model, prepare_models
 from ghostshell_ros.runtime.node import Health, Level, RuntimeNode, SteadyClock
 from ghostshell_ros.runtime.robot_setup import declare_robot
 from ghostshell_ros.runtime.scene import Scene
@@ -66,7 +66,14 @@ class ActionPlanner(RuntimeNode):
         self._strategies, self._broken = load_strategies()
         for why in self._broken.values():
             self.get_logger().error(why)
-        settings = declare_settings(self, (*ANSWER, *parameters_of(self._strategies.values())))
+        deadlines = deadlines_of(self, "model")
+        settings = declare_settings(
+            self,
+            (*ANSWER, *parameters_of(self._strategies.values())),
+            deadline_s=deadlines.answer_s,
+            step_deadline_s=deadlines.steps_s,
+            first_deadline_s=deadlines_of(self, "fast_model", "model").first_action_s,
+        )
         send_images = self.declare("send_images", False, "show the model the camera's last image")
         self._max_processes = self.declare("max_processes", 8, "processes answered at a time, more are refused", 1, 16)
         self._events = EventWriter(self, StreamEvent, ProcessEvent, ModelEvent, Notice)
@@ -83,7 +90,7 @@ class ActionPlanner(RuntimeNode):
         self._plans: dict[str, Plan] = {}
         """The newest of each process, also of those that are not known here yet."""
         self._streams = ChunkStreams(self, self._events, busy=self._busy, lost=self._lost_stream, unmatched=self._unmatched)
-        judge_s = self.declare("judge_s", 3.5, "a sentence is judged within this time [s]", 0.1, 60.0)
+        judge_s = self.declare("judge_s", deadlines.judge_s, "a sentence is judged within this time [s]", 0.1, 3600.0)
         thinks = self._models.thinks(Layer.JUDGE)
         self._judge = SentenceJudge(self._models, SteadyClock(self), self._scene, judge_s) if thinks else None
         self._desk = Desk(self, self._scene, self._models, self._streams, self._events, settings, self._judge, self._stop)

@@ -18,6 +18,7 @@ from function_tokens.scheduling.scheduler import Scheduler, SchedulerSettings
 from ghostshell_ros.nodes.channel_scheduler.step_conditions import StepConditions
 from ghostshell_ros.nodes.channel_scheduler.verdicts import Verdicts
 from ghostshell_ros.runtime.kernel_executor import KernelLink, ProcessExecutor
+from ghostshell_ros.runtime.model_setup import deadlines_of
 from ghostshell_ros.runtime.node import RosClock, RuntimeNode
 from ghostshell_ros.runtime.robot_setup import declare_robot
 from ghostshell_ros.wire.events import EventWriter
@@ -37,6 +38,9 @@ MAX_PROCESSES = 16
 
 MAX_CHARS = 4_000_000
 """Maximum number of characters in the tokens of a stream, which any node may send."""
+
+JUDGE_MARGIN_S = 0.5
+"""How much longer a judgement is waited for here than the planner waits for its model."""
 
 AT_REST = 2
 """Without calls, one of so many heartbeats is sent."""
@@ -64,7 +68,6 @@ class ChannelScheduler(RuntimeNode):
             max_unstarted=self.declare("max_unstarted", 2000, "calls that may wait to start, more end the turn", 1, 100_000),
         )
         self._strict = self.declare("strict", False, "the first refused call ends the stream, as in the paper")
-        judge_s = self.declare("judge_s", 4.0, "a model judges a condition within this time [s]", 0.1, 60.0)
         ready_s = self.declare("kernel_ready_s", 10.0, "wait for the kernel at most [s]", 0.1, 60.0)
         silence_s = self.declare("kernel_silence_s", 1.0, "a kernel silent about a running call so long is lost [s]", 0.2, 60.0)
         self._robot = robot
@@ -75,6 +78,9 @@ class ChannelScheduler(RuntimeNode):
         self._events = EventWriter(self, CallEvent, StreamEvent, ProcessEvent, Notice)
         self._steps = self.create_publisher(StepQueueMsg, "step_queue", QUEUES)
         self._verdicts = Verdicts(self, robot)
+        self.declare("model", "offline", "model that judges conditions, a name in models_file or provider:model")
+        judge_s = deadlines_of(self, "model").judge_s + JUDGE_MARGIN_S
+        judge_s = self.declare("judge_s", judge_s, "a model judges a condition within this time [s]", 0.1, 3600.0)
         self._conditions = StepConditions(self, robot.config, judge_s=judge_s)
         self._link = KernelLink(self, ready_s=ready_s, silence_s=silence_s)
         self._proven = False

@@ -10,13 +10,14 @@ from ghostshell.msg import Observation as ObservationMsg
 from rclpy.serialization import deserialize_message
 
 from ghostshell_ros.runtime.layer_model import LayerModel, ModelBudget
-from ghostshell_ros.runtime.model_setup import model_if_any, prepare_models
+from ghostshell_ros.runtime.model_setup import deadlines_of, model_if_any, prepare_models
 from ghostshell_ros.runtime.node import RuntimeNode, SteadyClock
 from ghostshell_ros.runtime.robot_setup import RobotSetup
 from ghostshell_ros.wire.events import EventWriter
 from ghostshell_ros.wire.observation_messages import from_message
 from ghostshell_ros.wire.qos import OBSERVATION
 from planners.installed_strategies import strategies_that_want
+from planners.models.config import Deadlines
 from planners.models.model_call import CallEnd, ModelCall
 from planners.prescriptions.prescription import Kept
 from planners.processes.advisor import AdvisorContext, ProcessAdvisor, S3Answer, skipped, system_prompt
@@ -56,8 +57,9 @@ class ProcessAdvice:
         self._weighing: set[ModelCall[S3Answer]] = set()
         client = model_if_any(node, robot, "System 3 goes on without a model")
         node.declare("cost_aware", True, "ask about guidelines only when something has changed", read_only=False)
+        advice_s = Deadlines().advice_s if client is None else deadlines_of(node, "model").advice_s
         deadline_s = node.declare(
-            "advice_deadline_s", 3.0, "System 3's model is waited for so long, a repair included [s]", 0.1, 60.0
+            "advice_deadline_s", advice_s, "System 3's model is waited for so long, a repair included [s]", 0.1, 3600.0
         )
         self._budget = ModelBudget(node)
         self._layers = LayerModel(node, {} if client is None else {Layer.S3: client}, events, self._budget)

@@ -10,7 +10,7 @@ from ghostshell.msg import Plan as PlanMsg
 
 from function_tokens.builtins import STEP_NAMES
 from ghostshell_ros.runtime.layer_model import LayerModel, ModelBudget
-from ghostshell_ros.runtime.model_setup import declare_model, declare_settings, prepare_models
+from ghostshell_ros.runtime.model_setup import deadlines_of, declare_model, declare_settings, prepare_models
 from ghostshell_ros.runtime.node import Health, Level, RuntimeNode, SteadyClock
 from ghostshell_ros.runtime.robot_setup import declare_robot
 from ghostshell_ros.runtime.scene import Scene
@@ -42,7 +42,7 @@ class TaskPlannerNode(RuntimeNode):
         robot = self._robot = declare_robot(self)
         self._client = declare_model(self, robot)
         self._planned = strategies_that_want(Feed.PLANS)
-        self._settings = declare_settings(self, PARAMETERS)
+        self._settings = declare_settings(self, PARAMETERS, deadline_s=deadlines_of(self, "model").plan_s)
         self._budget = ModelBudget(self)
         self._planners: dict[str, TaskPlanner] = {}
         self._epochs: dict[str, int] = {}

@@ -24,7 +24,7 @@ from skill_kernel.events import ModelEvent, ModelKind
 
 PARAMETERS = (
     Parameter("cost_aware", True, "look again only when something has happened; else every review_s", live=True),
-    Parameter("deadline_s", 12.0, "an answer may take so long, its repair included [s]", 0.1, 600.0),
+    Parameter("deadline_s", 12.0, "an answer may take so long, its repair included [s]", 0.1, 3600.0),
     Parameter("max_output_tokens", 1000, "length of one answer at most [tokens]", 16, 100_000),
     Parameter("review_s", 2.0, "it looks again so often when it is not cost_aware [s]", 0.2, 3600.0),
     Parameter("max_revisions", 30, "changes of one process's plan at most", 0, 1000),

@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Review a robot's skills against its file and its body: mistakes that Python and the file's grammar let through."""
+
+from __future__ import annotations
+
+import dis
+import inspect
+import itertools
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import Annotated, Any, Literal, get_args, get_origin
+
+from skill_kernel.config.sections import nearest
+from skill_kernel.robot import RobotConfig, RobotConfigError
+from skill_kernel.skills.registry import RegistryError, SkillRegistry
+from skill_kernel.skills.skill import MAIN, Skill, SkillDefinitionError, plain_value
+
+UNNAMED = "default"
+"""Subsystem of a skill that names none; no file has to declare it."""
+
+
+@dataclass(frozen=True)
+class Review:
+    """Hold faults, with which the robot must not be started, and remarks. Each is one sentence with its remedy."""
+
+    faults: tuple[str, ...]
+    remarks: tuple[str, ...] = ()
+
+
+def review(name_or_path: str) -> Review:
+    """Return what is wrong with a robot's file, its skills and its body."""
+    try:
+        robot = RobotConfig.load(name_or_path)
+        registry = SkillRegistry.from_modules(robot.skills, text_skill=robot.text_skill)
+        body = robot.load_body() if robot.body else None
+    except RobotConfigError as error:
+        return Review((str(error),))
+    except (RegistryError, SkillDefinitionError) as error:
+        return Review((f"robot '{name_or_path}': {error}",))
+    faults = [fault for skill in registry for fault in _undeclared(skill, robot)]
+    return Review(tuple(faults), tuple(remark for skill in registry for remark in _remarks(skill, body)))
+
+
+def _undeclared(skill: Skill, robot: RobotConfig) -> Iterator[str]:
+    """Yield a fault for each subsystem that the file does not declare: two skills for one part would not exclude each other."""
+    known = {MAIN, UNNAMED, *robot.subsystems}
+    for pattern in skill.subsystems:
+        parameters = {name: _choices(skill.signature.parameters[name].annotation) for name in re.findall(r"\{(\w+)\}", pattern)}
+        if not all(parameters.values()):  # any text may be given
+            continue
+        for values in itertools.product(*parameters.values()):
+            name = pattern.format(**dict(zip(parameters, values, strict=True)))
+            if name not in known:
+                yield (
+                    f"robot '{robot.name}': skill '{skill.name}' uses the subsystem '{name}', which the robot's file does not "
+                    f"declare{nearest(name, robot.subsystems, else_known=True)}; add it under subsystems:, or correct the skill"
+                )
+
+
+def _choices(annotation: Any) -> list[str]:
+    """Return the values that a parameter can have, as text; none where they cannot be listed."""
+    while get_origin(annotation) is Annotated:
+        annotation = get_args(annotation)[0]
+    if isinstance(annotation, type) and issubclass(annotation, Enum):
+        return [str(member.value) for member in annotation]
+    return [str(plain_value(v)) for v in get_args(annotation)] if get_origin(annotation) is Literal else []
+
+
+def _remarks(skill: Skill, body: Any) -> Iterator[str]:
+    if not skill.description:
+        yield f"skill '{skill.name}' has no docstring: say in one sentence what it does, for the model knows nothing else of it"
+    written: Mapping[str, inspect.Parameter] = inspect.signature(skill.function).parameters
+    for name in skill.signature.parameters:
+        if written[name].annotation is inspect.Parameter.empty:
+            yield f"parameter '{name}' of skill '{skill.name}' has no type and is taken as text; write '{name}: float', say"
+    if isinstance(body, type) and (kept := _attributes(body)):
+        for name in _used(skill.function, "body"):
+            if name not in kept:
+                hint = nearest(name, (one for one in kept if not one.startswith("_")))
+                yield f"skill '{skill.name}' uses body.{name}, which {body.__name__} lacks{hint or '; add it to the body'}"
+
+
+def _attributes(body: type) -> set[str]:
+    """Return the names that an object of a class has; none where they cannot be known."""
+    names = set(dir(body)).union(*(vars(base).get("__annotations__", ()) for base in body.__mro__))
+    for function in (f for base in body.__mro__ for f in vars(base).values() if inspect.isfunction(f)):
+        names.update(i.argval for i in dis.get_instructions(function) if i.opname == "STORE_ATTR")
+        if {"setattr", "__dict__"} & set(function.__code__.co_names):
+            return set()
+    return set() if "__getattr__" in names else names
+
+
+def _used(function: Any, parameter: str) -> dict[str, None]:
+    """Return the attributes that a function takes of a parameter, as far as they stand directly behind it."""
+    code = inspect.unwrap(function)
+    steps = list(dis.get_instructions(code)) if inspect.isfunction(code) else []
+    behind = [b for a, b in itertools.pairwise(steps) if a.opname.startswith("LOAD_FAST") and a.argval == parameter]
+    return dict.fromkeys(b.argval for b in behind if b.opname in ("LOAD_ATTR", "LOAD_METHOD"))
