@@ -22,25 +22,15 @@ from skill_kernel.guard import GuardError
 from skill_kernel.guard.compiler import COMPARISONS
 from skill_kernel.guard.reading import read_expression
 
-_NOT = re.compile(
-    r"\b(?:not|never|don't|doesn't|mustn't|shouldn't|cannot|can't|aren't|no longer|avoid|refrain|without|stop \w+ing|ignore|no|"
-    r"nobody may|keep (?:\w+ )?(?:away|off|out|clear)|stay (?:away|out|off|clear)|leave \w+ alone)\b"
-    r"|不要|不许|不准|从不|别|禁止",
-    re.IGNORECASE,
-)
-_AWAY = re.compile(r"\b(?:avoid|ignore|keep (?:\w+ )?(?:away|off|out|clear)|stay (?:away|out|off|clear)|leave \w+ alone)\b")
-"""Bans that are themselves something to do."""
 _WORD = re.compile(r"[a-z]+(?:'[a-z]+)?|[\u4e00-\u9fff]")
 _WORDING: dict[str, Any] = read_yaml(text_beside(__file__, "contradictions.yaml"), strict=True)
+_NOT, _AWAY, _TO_PLACE, _BOUND = (
+    re.compile(_WORDING[kind], re.IGNORECASE) for kind in ("forbidding", "keeping_away", "to_place", "bound")
+)
 _LEFT_OUT = frozenset(_WORDING["left_out"].split())
 _MEANING = {stem(word): line.split()[0] for line in _WORDING["same"].splitlines() for word in line.split()}
 _EXCLUDED = tuple(
     tuple((re.compile(rf"\b(?:{pattern})\b"), name) for name, pattern in pair.items()) for pair in _WORDING["exclusive"]
-)
-_TO_PLACE = re.compile(r"\b(?:go|walk|drive|return|come|run|move) (?:back )?(?:to|into) (?:the )?(?P<place>\w+)")
-_NUMBERS = re.compile(
-    r"\b(?P<how>below|under|less than|above|over|more than|closer than|farther than|within)\s+"
-    r"(?P<number>\d+(?:\.\d+)?)"
 )
 _UPWARDS = frozenset({"above", "over", "more than", "farther than"})
 
@@ -83,7 +73,7 @@ def _meant(standing: Standing) -> _Meaning:
     condition, said = (clause.condition, clause.action or clause.condition) if clause is not None else ("", sentence)
     forbids = not standing.task and bool(_NOT.search(said))
     said, source = standing.task.lower() or said, standing.when.strip()
-    bounds = tuple((m["how"] in _UPWARDS, float(m["number"])) for m in _NUMBERS.finditer(condition))
+    bounds = tuple((m["how"] in _UPWARDS, float(m["number"])) for m in _BOUND.finditer(condition))
     allowed, *banned = _NOT.split(said, maxsplit=1)
     conditional = clause is not None or bool(source)
     forbidden = "".join(banned)
