@@ -5,7 +5,7 @@ tags: it expands no entity, opens no file and keeps its limits."""
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from functools import lru_cache, partial
 
 from lxml import etree
@@ -48,12 +48,6 @@ class TagReader:
         if "&" in tag:  # where entities are not expanded, libxml2 leaves each '&' of a value as this reference
             attrs = {name: value.replace("&#38;", "&") for name, value in attrs.items()}
         return self._name, attrs or NO_ATTRS
-
-    def values(self, written: Iterable[str]) -> list[str] | None:
-        """Return the values of attributes as XML reads what is written between their quotes, or None where lxml cannot."""
-        attributes = "".join(f' _{i}="{value}"' for i, value in enumerate(written))
-        read = self.read(f"<_{attributes}/>") if attributes else ("", NO_ATTRS)
-        return read and list(read[1].values())
 
     def start(self, name: str, attrs: Mapping[str, str]) -> None:
         """Take what lxml reads; end tags and text never come here."""
@@ -265,7 +259,7 @@ class TagLexer:
             begun = source.at
             self._take(_value_runs[quote](source.text, begun), "attribute_length")
             spread = spread or _spreads(source.text, begun, source.at) is not None
-            if source.at == source.end:
+            if source.at == len(source.text):
                 yield from source.more()
             elif source.text[source.at] == "<":
                 spread = True
@@ -322,7 +316,7 @@ class TagLexer:
         source = self._source
         while True:
             self._take(end(source.text, source.at), limit)
-            if source.at < source.end:
+            if source.at < len(source.text):
                 return
             yield from source.more()
 
@@ -370,11 +364,13 @@ class TagLexer:
         return _value_parts(mend, raw)
 
     def _read_values(self) -> None:
-        values = self._reader.values(self.attrs.values())
-        if values is None:
+        """Let lxml read what is written between the quotes, under names that it knows."""
+        attributes = "".join(f' _{i}="{value}"' for i, value in enumerate(self.attrs.values()))
+        read = self._reader.read(f"<_{attributes}/>")
+        if read is None:
             message = f"the tag <{self.name[:40]}> is longer than lxml reads; write less"
             raise self._source.error(ParseCode.LIMIT_EXCEEDED, message)
-        self.attrs = dict(zip(self.attrs, values, strict=True))
+        self.attrs = dict(zip(self.attrs, read[1].values(), strict=True))
 
     def _problem(self, message: str, code: ParseCode = ParseCode.SYNTAX) -> None:
         source = self._source

@@ -171,7 +171,7 @@ class StreamingParser:
             self._fail(error)
         if self.ended:
             source.written.truncate(0)  # nobody asks for a place in it any more
-        self._between = not (self.ended or self._inside or source.at < source.end)
+        self._between = not (self.ended or self._inside or source.at < len(source.text))
         return self._taken()
 
     def _taken(self) -> list[FunctionToken]:
@@ -182,7 +182,7 @@ class StreamingParser:
         source = self._source
         source.final = True
         next(self._content, None)
-        if source.at < source.end:
+        if source.at < len(source.text):
             source.violation(ParseCode.UNCLOSED, f"the stream ends in {source.text[source.at :]!r}")
         if self._inside:
             source.violation(ParseCode.UNCLOSED, f"the stream ends inside {self._inside}")
@@ -211,7 +211,7 @@ class StreamingParser:
     def _text(self, end: int) -> None:
         """Take the text up to `end`, with line ends as XML reads them: a carriage return may wait for what follows it."""
         source = self._source
-        if source.text[end - 1 : end] == "\r" and end == source.end and not source.final:
+        if source.text[end - 1 : end] == "\r" and end == len(source.text) and not source.final:
             end -= 1
         if end > (i := source.at):
             self._chars(source.text[i:end], source.offset(i), source.offset(end, end=True))
@@ -243,7 +243,7 @@ class StreamingParser:
                 try:
                     yield from construct
                 except StreamEnd:
-                    source.at = source.end
+                    source.at = len(source.text)
                     return
                 self._inside = ""
                 continue

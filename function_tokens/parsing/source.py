@@ -142,11 +142,6 @@ class Source:
 
     # Places
 
-    @property
-    def end(self) -> int:
-        """Return the index behind the text."""
-        return len(self.text)
-
     def offset(self, index: int, *, end: bool = False) -> int:
         """Return the offset in the stream of an index: of the character there, or of the `end` of those before it."""
         if not self._gaps:
@@ -166,7 +161,7 @@ class Source:
         `limits.repairs` times. `offset` is where it stands if that is not where the reader is."""
         if self.strict:
             raise self.error(code, message, offset)
-        if self.room(code):
+        if self._counts[code] < self.limits.repairs:
             error = self.error(code, message, offset)
             self._repairs.append(Repair(code, message, *error.position, error.snippet, self.seq))
         self._counts[code] += 1
@@ -176,10 +171,6 @@ class Source:
         here = self.offset(self.at)
         offset = here if offset is None else offset
         return ParseError(code, message, *self.place(offset, max(offset, here - 1)))
-
-    def room(self, code: ParseCode) -> int:
-        """Return how many repairs of this code will still be reported one by one."""
-        return max(0, self.limits.repairs - self._counts[code])
 
     def exceeded(self, limit: str, offset: int) -> ParseError:
         """Return the error for a limit passed at an offset, to be raised in either mode."""
