@@ -51,7 +51,7 @@ def read(
         return "" if name in known else f"there is no function '{name}'"
 
     writer = Writer(room, live)
-    answer = StepAnswer(check, writer)
+    answer = StepAnswer(check, writer)  # type: ignore[arg-type]
     size = piece or max(1, len(text))
     for i in range(0, len(text), size):
         answer.feed(text[i : i + size])

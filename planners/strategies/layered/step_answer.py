@@ -1,23 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Read answers of System 1 while they are written, and hand on what of them goes to the robot (TypeGo 6)."""
+"""Read answers of System 1 while they are written, and write what of them goes to the robot: steps go out as they are read and
+are entered in the book (TypeGo 6)."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Protocol
 
 from function_tokens.builtins import BRANCHES, BUILTINS, STEP_ALIASES
 from function_tokens.parsing.parser import StreamingParser
 from function_tokens.parsing.tokens import FunctionToken, TokenKind
 from function_tokens.routines import RoutineError, to_source, token_source
-from planners.models.model_call import AnswerError
+from planners.models.base import ModelRequest
+from planners.models.model_call import AnswerEnd, AnswerError
+from planners.prompts.blocks import Layer
 from planners.prompts.elements import WRAPPERS, Element, ElementParser
+from planners.strategies.layered.step_goals import COMPLETE, REPLACE, STEP, Item, StepBook
+from planners.strategy import PlannerIO, StreamHandle
+from skill_kernel.codes import ModelCode
 from skill_kernel.config.sections import shown
 
-STEP = "step"
-COMPLETE = "subtask_complete"
-REPLACE = "replace_steps"
 NOTHING = "nothing"
 _BRANCHES = BRANCHES | frozenset(STEP_ALIASES)
 _CONTROL = frozenset({COMPLETE, REPLACE, NOTHING, "plan_done", "observe"})
@@ -27,31 +29,6 @@ MAX_ANSWER, MAX_FIRST_ANSWER = 20_000, 1000
 
 Check = Callable[[str, Mapping[str, str]], str]
 """Says why a call, by its name and attributes, cannot be performed; "" when it can."""
-
-
-class StepWriter(Protocol):
-    """Take what an answer says. Each call is acted on before the next one comes."""
-
-    def has_room(self) -> bool:
-        """Return whether one more step may be written."""
-
-    def is_live(self) -> bool:
-        """Return whether the calls of a step that begins now are to be sent as they come."""
-
-    def begin(self) -> None:
-        """Begin a step with the text that follows."""
-
-    def text(self, text: str) -> None:
-        """Write text for the robot."""
-
-    def step(self, source: str) -> None:
-        """End the step; `source` is the whole of it, or what came of it before the answer broke off."""
-
-    def complete(self) -> None:
-        """Mark the subtask as done when the steps before have ended."""
-
-    def replace(self) -> None:
-        """Drop what is queued."""
 
 
 @dataclass
@@ -78,7 +55,7 @@ class StepAnswer:
     then: what would follow nobody knows.
     """
 
-    def __init__(self, check: Check, writer: StepWriter) -> None:
+    def __init__(self, check: Check, writer: StepWriting) -> None:
         self._parser = StreamingParser("lenient")
         self._check, self._writer = check, writer
         self._step: _Step | None = None
@@ -269,6 +246,120 @@ class StepAnswer:
 
 def _is_blank(token: FunctionToken) -> bool:
     return token.kind in (TokenKind.CHAR, TokenKind.REF) and not token.text.strip()
+
+
+class StepWriting:
+    """Ask the model and write its answer. `on_end` hears code and reason once; `cancel` ends it without a word.
+
+    `following` gives the subtask behind one that is said to be complete, "" where none is known yet.
+    """
+
+    def __init__(
+        self,
+        io: PlannerIO,
+        book: StepBook,
+        request: ModelRequest,
+        check: Check,
+        subtask: str,
+        handles: frozenset[str],
+        following: Callable[[str], str],
+        on_end: Callable[[int, str], None],
+    ) -> None:
+        self._book, self._handles, self._following, self._on_end = book, handles, following, on_end
+        self.subtask = subtask
+        self.answer = StepAnswer(check, self)
+        self.useful = False
+        """True when something of it was sent."""
+        self._stream: StreamHandle | None = None
+        self._turn = book.use_turn()
+        self._item: Item | None = None
+        self._marked = False
+        """True when it said that a subtask is complete, and no step since."""
+        self._over = False
+        late = f"the answer was not complete within {request.deadline_s:g} s"
+        self._timer = io.clock.call_later(request.deadline_s, lambda: self._end(int(ModelCode.MODEL_TIMEOUT), late))
+        self._handle = io.ask(Layer.S1, request, self._read, self._answered)
+
+    def cancel(self, why: str) -> None:
+        """Void what was planned; end what was sent."""
+        if not self._over:
+            self._handle.cancel()
+            self._close(int(ModelCode.MODEL_CANCELLED), why)
+
+    def _read(self, text: str) -> None:
+        if not self._over:
+            self.answer.feed(text)
+            if not self._over and self.answer.over:
+                self._handle.enough()
+                self._end(0, "")
+
+    def _answered(self, end: AnswerEnd) -> None:
+        self._end(end.code, end.why)
+
+    def _end(self, code: int, why: str) -> None:
+        if not self._over:
+            if code == ModelCode.MODEL_TIMEOUT:
+                self._handle.cancel()
+            self.answer.close()
+            self._close(code, why)
+            self._on_end(code, why)
+
+    def _close(self, code: int, why: str) -> None:
+        self._over = True
+        self._timer.cancel()
+        if self._stream is not None:
+            self._stream.end(code, why)
+
+    # -- asked by StepAnswer; each call is acted on before the next one comes -----------------------------------------
+
+    def has_room(self) -> bool:
+        """Return whether one more step may be written."""
+        return self._book.has_room()
+
+    def is_live(self) -> bool:
+        """Return whether the calls of a step that begins now are to be sent as they come."""
+        return self._book.idle
+
+    def begin(self) -> None:
+        """Begin a step with the text that follows."""
+        self._item = Item(self._opened().stream_id, self.subtask, handles=self._handles)
+        self._book.add(self._item)
+
+    def text(self, text: str) -> None:
+        """Write text for the robot."""
+        self._opened().text(text)
+
+    def step(self, source: str) -> None:
+        """End the step; `source` is the whole of it, or what came of it before the answer broke off."""
+        assert self._item is not None
+        self._item.source = source
+        self.useful, self._marked = True, False
+
+    def complete(self) -> None:
+        """Mark the subtask as done when the steps before have ended."""
+        if not self.subtask:
+            return
+        if self._marked:
+            self.answer.faults.append(f"a second <{COMPLETE}/> with no step between was not read; write one for SUBTASK only")
+            self.subtask = ""
+        else:
+            self.useful = self._marked = True
+            self._book.add(Item(self._opened().stream_id, self.subtask, mark=True))
+            self.text(f"<{COMPLETE}/>")
+            self.subtask = self._following(self.subtask)
+        self.answer.over = self.answer.over or not self.subtask
+
+    def replace(self) -> None:
+        """Drop what is queued."""
+        self._book.drop_queue()
+        self._book.next_turn()
+        self._turn = self._book.use_turn()
+        self.text(f"<{REPLACE}/>")
+
+    def _opened(self) -> StreamHandle:
+        if self._stream is None:
+            self._stream = self._book.open(self._turn)
+        return self._stream
 
 
 class FirstActionReader:

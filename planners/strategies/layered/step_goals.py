@@ -12,12 +12,14 @@ from typing import Any
 
 from planners.plan import FALLBACK, Plan, Subtask, SubtaskStatus
 from planners.prompts.prompt import CallReport
-from planners.strategies.layered.step_answer import COMPLETE, REPLACE, STEP
 from planners.strategy import PlannerIO, StreamHandle, Task
 from skill_kernel.codes import CallCode, Outcome
 from skill_kernel.events import CallEvent
 
-SILENT = frozenset({"if", "else", "elif", "wait", "replace_steps"})
+STEP = "step"
+COMPLETE = "subtask_complete"
+REPLACE = "replace_steps"
+SILENT = frozenset({"if", "else", "elif", "wait", REPLACE})
 """Built-ins whose end says nothing that their contents do not say."""
 IDLE_WORDS = frozenset({"text", "sleep", STEP, COMPLETE}) | SILENT
 """Calls that mend no failure."""

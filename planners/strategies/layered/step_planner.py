@@ -19,9 +19,8 @@ from planners.prompts.prompt import CallReport
 from planners.scene import MOVED_M, SceneSnapshot, snapshot
 from planners.strategies.layered.global_events import GlobalEvents
 from planners.strategies.layered.prompts import first_action_message, first_action_system, step_message, step_system
-from planners.strategies.layered.step_answer import COMPLETE, STEP, FirstActionReader
+from planners.strategies.layered.step_answer import FirstActionReader, StepWriting
 from planners.strategies.layered.step_goals import BAD, WHOLE, Failures, Goals, StepBook, StepEnd, short, stop_sentence
-from planners.strategies.layered.step_writing import StepWriting
 from planners.strategy import Interrupted, Observed, Paused, PlannerEvent, PlannerIO, Restarted, Resumed, RobotView, Task
 from skill_kernel.clock import Clock, Timer
 from skill_kernel.codes import ModelCode, Outcome, TaskCode
@@ -220,7 +219,7 @@ class StepPlanner:
         if self._closing or not self._goals.take(plan):
             return
         self._events.follow(plan.events)
-        for why in self._events.problems.values():
+        for why in self._events.problems:
             if why not in self._told:
                 self._told.add(why)
                 self._io.report(Notice(error_msg=why))
@@ -502,7 +501,7 @@ class StepPlanner:
             self._added_nothing(before)
         else:
             if why or not self._faults:
-                self._faults.append(why or f"the answer holds neither <{STEP}> nor <{COMPLETE}/>")
+                self._faults.append(why or "the answer holds neither <step> nor <subtask_complete/>")
             self._useless(code, why or "; ".join(self._faults[:2]))
         self._consider()
 
