@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Watches a plan's global events: each fires when its condition comes true, not while it stays so (TypeGo 6)."""
+"""Watch a plan's global events: each fires when its condition comes true, not while it stays so (TypeGo 6)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from skill_kernel.guard.condition_text import Trigger, holds, read_condition
 from skill_kernel.observation.accessors import Accessor, View
 
 REARM_S = 1.0
-"""How long a condition must have been false before it may come true again."""
+"""Time for which a condition must have been false before it may come true again."""
 GAP_S = 5.0
 """The least time between two firings of one event; it doubles with each, so that what flickers cannot keep a task from
 its work."""
@@ -45,42 +45,35 @@ class _Watched:
 
 
 Fire = Callable[[GlobalEvent], bool]
-"""Hears of an event that came true; whether it takes it. One that is not taken may come true again."""
+"""Hear of an event that came true; return whether it is taken. One that is not may come true again."""
 
 
 class GlobalEvents:
-    """The events of one plan. `problems` says of those that cannot be watched why."""
+    """Watch the events of one plan. `problems` says of those that cannot be watched why."""
 
     def __init__(self, accessors: Mapping[str, Accessor], judge: Judge | None, now: Callable[[], float]) -> None:
         self._accessors, self._judge, self._now = accessors, judge, now
-        self._watched: dict[str, _Watched] = {}
-        self.problems: dict[str, str] = {}
+        self._watched: list[_Watched] = []
+        self.problems: list[str] = []
 
     def __bool__(self) -> bool:
         return bool(self._watched)
 
     def follow(self, events: Iterable[GlobalEvent]) -> None:
         """Watch these from now on; one that is known, though it may be worded anew, keeps what was seen of it."""
-        wanted, known = list(events), list(self._watched.values())
-        kept: dict[str, _Watched] = {}
-        for alike in (lambda e: (e.condition, e.response), lambda e: e.condition):
-            for event in wanted:
-                found = next((w for w in known if alike(w.event) == alike(event)), None)
-                if found is not None and event.id not in kept:
-                    kept[event.id] = found
-                    known.remove(found)
-        self._watched, self.problems = {}, {}
-        for event in wanted:
-            watched = kept.get(event.id) or self._made(event)
+        known, self._watched, self.problems = self._watched, [], []
+        for event in events:
+            alike = [w for w in known if w.event.condition == event.condition and w not in self._watched]
+            watched = min(alike, key=lambda w: w.event.response != event.response, default=None) or self._made(event)
             if watched is not None:
                 watched.event = event
-                self._watched[event.id] = watched
+                self._watched.append(watched)
 
     def look(self, view: View, scene: object, fire: Fire) -> None:
         """Evaluate all; `fire` hears of the first that came true. `scene` equal to the one before: nothing to judge anew.
         What a model judges may come later, and then find nobody who takes it: it is judged again at a later look."""
         now = self._now()
-        for watched in list(self._watched.values()):
+        for watched in list(self._watched):
             if watched.expression is None:
                 self._ask(watched, scene, now, fire)
             elif watched.comes_true(holds(watched.expression, view.call)[0], now) and fire(watched.event):
@@ -97,7 +90,7 @@ class GlobalEvents:
             watched.judging = False
             if holds is None:
                 watched.judged_scene = None
-            if watched in self._watched.values() and watched.comes_true(holds, self._now()):
+            if watched in self._watched and watched.comes_true(holds, self._now()):
                 if fire(watched.event):
                     watched.has_fired(self._now())
                 else:
@@ -109,9 +102,9 @@ class GlobalEvents:
         try:
             expression = read_condition(event.condition, self._accessors).expression
         except GuardError as error:
-            self.problems[event.id] = f"event “{event.condition}”: {error}"
+            self.problems.append(f"event “{event.condition}”: {error}")
             return None
         if expression is None and self._judge is None:
-            self.problems[event.id] = f"event “{event.condition}”: no model can judge the sentence"
+            self.problems.append(f"event “{event.condition}”: no model can judge the sentence")
             return None
         return _Watched(event, expression, fired=event.fired)
