@@ -67,6 +67,23 @@ def text_beside(module: str, name: str) -> str:
     return Path(module).resolve().with_name(name).read_text(encoding="utf-8")
 
 
+_SECTIONS = (
+    "ADDED|CONDITION|DONE|EVENTS|FAULTS|FIRED|GUIDELINES|INSTRUCTION|OBSERVATION|PLACES|PLAN|PROCESSES|QUEUE|RESULTS|ROOM|RUNNING"
+    "|STATE|STILL RUNNING|SUBTASK|TASK|WHY"
+)
+_BESIDE = r"(?: (?:of|by|from|in) [^:\n]{0,80}?)?"
+MARK = (
+    r"TURN \d{1,3}(?= *(?:[\n.:,;]|\Z|[A-Z][a-z]))[.:,;]?|LAYER \w{1,20}(?= *(?:\n|\Z))"
+    rf"|(?:{_SECTIONS}){_BESIDE}(?: \([^)\n]{{0,80}}\))?:(?= *(?:\n|\Z))"
+)
+"""Pattern of the marks that stand at the beginning of a prompt's lines, as a model copies them into its answer."""
+MARK_BEGUN = (
+    r"[A-Z]{1,12}(?: [A-Z]{0,8})?|TURN \d{0,3} *[A-Z]?|LAYER \w{0,20} *"
+    rf"|(?:{_SECTIONS})(?: [a-z]{{0,4}}| (?:of|by|from|in) [^:\n]{{0,80}})?(?: \([^)\n]{{0,80}}\)?)?:? *"
+)
+"""Pattern of what may become one."""
+
+
 def front(layer: Layer) -> str:
     """Return the first line of a system prompt."""
     return f"LAYER {layer.value}\n"

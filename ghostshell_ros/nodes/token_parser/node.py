@@ -11,12 +11,14 @@ from ghostshell.msg import FunctionToken as TokenMsg
 from ghostshell.msg import LlmChunk
 from ghostshell.srv import Interrupt
 
+from function_tokens.parsing.asides import AsideFilter
 from function_tokens.parsing.parser import REASONING_TAGS, StreamingParser
 from function_tokens.parsing.tokens import FunctionToken, ParseError, ParserLimits
 from ghostshell_ros.runtime.matched_publisher import MatchedPublisher
 from ghostshell_ros.runtime.node import RuntimeNode
 from ghostshell_ros.wire.qos import STREAM
 from ghostshell_ros.wire.values import TOKEN_NUMBERS
+from planners.prompts.blocks import MARK, MARK_BEGUN
 from skill_kernel.codes import CallCode, ParseCode
 
 MAX_STREAMS = 64
@@ -26,6 +28,7 @@ MAX_STREAMS = 64
 @dataclass
 class _Stream:
     parser: StreamingParser
+    asides: AsideFilter
     process_id: str
     epoch: int
     turn: int
@@ -75,7 +78,7 @@ class TokenParser(RuntimeNode):
             if chunk.last:
                 self._finish(chunk.stream_id, stream, chunk.error_code, chunk.error_msg)
         except ParseError as error:
-            self._send(chunk.stream_id, stream, error.tokens)
+            self._send(chunk.stream_id, stream, error.tokens, last=True)
             self._end(chunk.stream_id, stream, int(error.code), str(error))
         except Exception as error:
             # Nobody may wait for a stream whose end never comes; the traceback goes to the log.
@@ -92,7 +95,7 @@ class TokenParser(RuntimeNode):
             reasoning_tags=tuple(self._reasoning),
             stream_id=chunk.stream_id,
         )
-        stream = _Stream(parser, chunk.process_id, chunk.epoch, chunk.turn)
+        stream = _Stream(parser, AsideFilter(MARK, MARK_BEGUN), chunk.process_id, chunk.epoch, chunk.turn)
         self._streams[chunk.stream_id] = stream
         return stream
 
@@ -104,9 +107,9 @@ class TokenParser(RuntimeNode):
 
     def _finish(self, stream_id: str, stream: _Stream, code: int, why: str) -> None:
         try:
-            self._send(stream_id, stream, stream.parser.close())
+            self._send(stream_id, stream, stream.parser.close(), last=True)
         except ParseError as error:
-            self._send(stream_id, stream, error.tokens)
+            self._send(stream_id, stream, error.tokens, last=True)
             code, why = code or int(error.code), why or str(error)
         self._end(stream_id, stream, code, why)
 
@@ -116,17 +119,18 @@ class TokenParser(RuntimeNode):
         message.error_code, message.error_msg, message.text = code, why, why
         self._tokens.publish(message)
 
-    def _send(self, stream_id: str, stream: _Stream, tokens: Iterable[FunctionToken]) -> None:
-        for token in tokens:
+    def _send(self, stream_id: str, stream: _Stream, tokens: Iterable[FunctionToken], *, last: bool = False) -> None:
+        for token in (*stream.asides.feed(tokens), *(stream.asides.close() if last else ())):
             message = self._message(stream_id, stream, TOKEN_NUMBERS[token.kind])
             message.name, message.text, message.start, message.end = token.name, token.text, token.start, token.end
             message.attr_names, message.attr_values = list(token.attrs), list(token.attrs.values())
             self._tokens.publish(message)
-        for repair in stream.parser.take_repairs():
+        for repair in (*stream.parser.take_repairs(), *stream.asides.take_repairs()):
             message = self._message(stream_id, stream, TokenMsg.REPAIR)
             message.start = message.end = repair.offset
             message.error_code = int(repair.code)
-            message.error_msg = f"line {repair.line}, column {repair.column}: {repair.message}"
+            place = f"line {repair.line}, column {repair.column}: " if repair.line else ""
+            message.error_msg = f"{place}{repair.message}"
             self._tokens.publish(message)
 
     def _message(self, stream_id: str, stream: _Stream, kind: int) -> TokenMsg:
