@@ -23,9 +23,39 @@ CONCEPT = {word: concept for concept, words in _WORDS["groups"].items() for word
 RELATED = {"smile": ("happy",), "happy": ("smile",)}
 """Concepts that may stand in where a robot lacks the first."""
 
-FILLERS, LIGHT, NEGATIONS, CONDITIONS, ALWAYS_QUESTION = (
-    word_set(_WORDS[kind]) for kind in ("fillers", "light", "negations", "conditions", "questions")
+FILLERS, LIGHT, NEGATIONS, CONDITIONS, ALWAYS_QUESTION, RELATIONS, NOT_MANNER = (
+    word_set(_WORDS[kind]) for kind in ("fillers", "light", "negations", "conditions", "questions", "relations", "not_manner")
 )
+EXAMPLES: dict[str, list[str]] = {language: said.split(", ") for language, said in _WORDS["examples"].items()}
+GREETINGS = frozenset(_WORDS["greetings"].split("|"))
+_CJK = re.compile("[\u3400-\u9fff]")
+
+
+class Reason(Exception):
+    """Why nothing is done, as a text of `lexicon.yaml` and its values; a value may be a reason, or several."""
+
+    def __init__(self, key: str, **values: Any) -> None:
+        super().__init__(key)
+        self.key, self.values = key, values
+
+    def text(self, *, chinese: bool = False) -> str:
+        """Return the sentence for people, in English or Chinese."""
+
+        def written(value: Any) -> Any:
+            if isinstance(value, list):
+                joined = ("；" if chinese else "; ").join(map(written, value))
+                return joined and (f"（{joined}）" if chinese else f" ({joined})")
+            return value.text(chinese=chinese) if isinstance(value, Reason) else value
+
+        values = {name: written(value) for name, value in self.values.items()}
+        return str(_WORDS["texts"][self.key][chinese]).format(**values)
+
+
+def is_chinese(text: str) -> bool:
+    """Return whether a text holds Chinese characters."""
+    return _CJK.search(text) is not None
+
+
 POLITE = re.compile(
     r"^\s*(?:(?:ok|okay|hey|hi|well|so|please|now|and|robot|alright)[,\s]+)*"
     r"(?:(?:would|do) you mind|(?:could|would|can|will) you(?: please)?(?: kindly)?|i want you to|i would like you to|"
@@ -42,7 +72,15 @@ CHINESE: dict[str, str] = {word: plain for plain, words in _WORDS["chinese"].ite
 """Chinese words and the English ones they stand for."""
 
 CHINESE_PIECE = re.compile("|".join(sorted(map(re.escape, CHINESE), key=len, reverse=True)))
-CHINESE_NUMBER = re.compile("[零一二两三四五六七八九十百千]+(?=厘米|公分|毫米|米|度|秒|分钟|次|遍|回|声|圈|下(?!来))")
+_CHINESE_UNIT = "厘米|公分|毫米|米|度|秒|分钟|次|遍|回|声|圈|步|下(?!来)"
+_NUMERALS = "[零一二两三四五六七八九十百千]+"
+CHINESE_NUMBER = re.compile(f"{_NUMERALS}(?:点[零一二三四五六七八九]+)?(?={_CHINESE_UNIT}|[个张](?=圈))")
+_APART = {(word[0], word[1:]): word for word in CHINESE if len(word) > 1}
+CHINESE_APART = re.compile(
+    rf"(?P<verb>{'|'.join(sorted({v for v, _ in _APART}))})(?:(?P<number>(?!一[下个张]){_NUMERALS})(?P<unit>[下次声张个])"
+    rf"|一?(?P=verb)|一?[下个张])(?P<object>{'|'.join(sorted({o for _, o in _APART}, key=len, reverse=True))})"
+)
+"""A verb parted from its object by how often (点三下头), by its double (点点头), or by a softener (点一下头)."""
 CHINESE_DIGITS = {c: i for i, c in enumerate("零一二三四五六七八九")} | {"两": 2}
 
 _ONES = (
@@ -70,6 +108,7 @@ UNITS: dict[str, tuple[str, float]] = {
         ("time", 0.001, "ms millisecond milliseconds"),
         ("time", 60.0, "min mins minute minutes"),
         ("count", 1.0, "times time x"),
+        ("step", 1.0, "step steps"),
         ("percent", 1.0, "% percent"),
         ("angle", 360.0, "@turns"),
     )

@@ -4,20 +4,39 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import dropwhile, pairwise, takewhile
+from typing import Any
 
 from function_tokens.routines import Routine, RoutineError, check_name
 from planners.language.compose import Item, element, in_a_row, in_sequence, repeated, speech, tag, together
-from planners.language.conditional import is_question
-from planners.language.lexicon import ALWAYS_QUESTION, CONDITIONS, FILLERS, LIGHT, NEGATIONS, POLITE, word_set
-from planners.language.skills import DIRECTIONS, MAX_REPEATS, CannotDo, Matcher, NotUnderstood
+from planners.language.lexicon import (
+    ALWAYS_QUESTION,
+    CONDITIONS,
+    FILLERS,
+    GREETINGS,
+    LIGHT,
+    NEGATIONS,
+    NOT_MANNER,
+    POLITE,
+    Reason,
+    is_chinese,
+    word_set,
+)
+from planners.language.phrases import Phrasebook
+from planners.language.skills import DIRECTIONS, MAX_REPEATS, CannotDo, Matcher, NotUnderstood, may_be_mended, slip
 from planners.language.words import Word, clean, words_of
 from planners.prompts.prompt import GrammarOptions
 from skill_kernel.skills.skill import MAIN, Skill
 
 _ON_MAIN = frozenset({MAIN})
+MAX_LINE = 160
+"""Longest refusal, in characters."""
+MAX_WHY = 100
+"""Most of it that says why; three examples have their place behind it."""
+MAX_QUOTED = 34
+"""Most of an instruction that a message repeats, in characters."""
 _JOINTS = ("then", "and", "while", "meanwhile")
 _MANNER = ("slow", "fast", "small", "large")
 _EVERYTHING = word_set("everything all moving motion it that")
@@ -35,25 +54,28 @@ _FIGURES = (
 """Figures of a dance; the movements of one figure are made at once where channels allow. What turns comes back."""
 
 
-class Unclear(Exception):
+class Unclear(Reason):
     """Nothing of an instruction is done, because of one part; the text says which and why.
 
     `understood`: the words were clear, the act is not possible.
     """
 
-    def __init__(self, text: str, *, understood: bool = False) -> None:
-        super().__init__(text)
+    def __init__(self, key: str, *, understood: bool = False, **values: Any) -> None:
+        super().__init__(key, **values)
         self.understood = understood
 
 
 class InstructionReader:
     """Reads one instruction. `text` is the cleaned instruction, which words point into."""
 
-    def __init__(self, parser: CommandParser, text: str) -> None:
+    def __init__(self, parser: CommandParser, text: str, *, mends: bool = False) -> None:
+        self._mends = mends
         self._matcher, self._options, self._text = parser.matcher, parser.options, text
         self._routines, self._names = parser.routines, parser.names
         self._previous: list[Word] = []
         """Words of the clause before."""
+        self.mended: dict[str, str] = {}
+        """Misspelt words and what they were taken for."""
 
     def read(self) -> list[Item]:
         """Return the steps of all sentences. Raises Unclear."""
@@ -72,27 +94,30 @@ class InstructionReader:
         """Return the instruction's own text from the first to the last of these words."""
         return self._text[words[0].start : max(w.end for w in words)].strip() if words else ""
 
-    def _not_understood(self, words: Sequence[Word], more: str = "") -> Unclear:
-        return Unclear(f"I did not understand “{self._quote(words)}”{more}.")
+    def _briefly(self, words: Sequence[Word]) -> str:
+        """Return the same, shortened for a message."""
+        return shorten(self._quote(words), MAX_QUOTED)
+
+    def _not_understood(self, words: Sequence[Word], more: Sequence[Reason] = ()) -> Unclear:
+        return Unclear("not_understood", what=self._briefly(words), more=list(more))
 
     # -- sentences ----------------------------------------------------------------------------------------------------
 
     def _sentence(self, words: list[Word], asks: bool) -> list[Item]:
-        whole = self._quote(words)
+        whole = self._briefly(words)
         words = self._without_address(words)
         if not words:
             return []
         if asks or words[0].among(ALWAYS_QUESTION):
-            raise Unclear(f"“{whole}” is a question; I only follow direct commands.")
+            raise Unclear("question", what=whole)
         spoken = next((i for i, w in enumerate(words) if _says(w)), len(words))
         rest = words[spoken + 1 :]
         unquoted = bool(rest) and all(w.kind == "word" and w.text not in _JOINTS for w in rest)
         said = words[:spoken] if unquoted else words
         for word, after in pairwise([*said, words[-1]]):
             if word.among(NEGATIONS | CONDITIONS) or (word.text == "in" and after.dimension == "time"):
-                unclear = f"I do not understand conditions and choices (“{word.text}”)"
-                why = "it says what not to do" if word.text in NEGATIONS else unclear
-                raise Unclear(f"I did nothing about “{whole}”, because {why}.")
+                key = "later" if word.text == "in" else "forbids" if word.text in NEGATIONS else "condition"
+                raise Unclear(key, what=whole, word=word.text)
         self._previous = []
         return [self._step(part) for part in self._steps(words)]
 
@@ -145,7 +170,7 @@ class InstructionReader:
         """Return whether the words up to the next cut are a command of their own."""
         behind = dropwhile(_cuts, words)
         try:
-            self._clause(list(takewhile(lambda word: not _cuts(word), behind)))
+            self._clause(list(takewhile(lambda word: not _cuts(word), behind)), mends=False)
         except Unclear:
             return False
         return True
@@ -195,14 +220,14 @@ class InstructionReader:
 
     # -- clauses ------------------------------------------------------------------------------------------------------
 
-    def _clause(self, words: Sequence[Word]) -> Item:
-        """Return one command. A clause of modifiers alone takes its verb from the clause before. Raises Unclear."""
+    def _clause(self, words: Sequence[Word], *, mends: bool = True) -> Item:
+        """Return one command; one that only says another way or amount takes its verb from the one before. Raises Unclear."""
         kept = [w for w in words if w.kind != "mark"]
         bare = [w for w in kept if not w.among(FILLERS | self._names)]
         if not bare:
             raise self._not_understood(words)
         if {"forward", "backward"} <= {w.meaning for w in bare}:
-            raise self._not_understood(kept, " (forward or backward?)")
+            raise self._not_understood(kept, [Reason("which_way")])
         if (own := self._builtin(list(words), bare)) is not None:
             return own
         try:
@@ -210,27 +235,65 @@ class InstructionReader:
             self._previous = kept
             return item
         except CannotDo as error:
-            raise Unclear(f"I did not do “{self._quote(kept)}”: {error}.", understood=True) from error
+            raise Unclear("cannot", understood=True, what=self._briefly(kept), why=error) from error
         except NotUnderstood as error:
-            if self._previous and all(_modifies(w) for w in bare):
+            if self._previous and all(_modifies(w) for w in bare) and any(_redirects(w) for w in bare):
                 verbs = [w for w in self._previous if not _modifies(w)]
                 if (inherited := self._movement([*verbs, *kept])) is None:
                     raise self._not_understood(kept) from error
                 return inherited
-            odd = ", ".join(f"“{self._text[w.start : w.end]}”" for w in error.words)
-            if error.words and all(w.kind == "number" for w in error.words):
-                odd += " without a unit"
-            hints = [odd] if odd and odd != f"“{self._quote(kept)}”" else []
-            meant = self._matcher.meant(error.words or bare)
-            if meant and meant not in [w.text for w in kept]:
-                hints.append(f"did you mean “{meant}”?")
-            raise self._not_understood(kept, f" ({'; '.join(hints)})" if hints else "") from error
+            if (there := self._at_place(kept)) is not None:
+                return there
+            odd, meant = self._misspelt(kept)
+            mended = self._mended(kept, odd, meant) if odd is not None and mends and self._mends else None
+            if mended is not None:
+                return mended
+            hints = [Reason("meant", word="” / “".join(list(meant)[:2]))] if meant else []
+            if unknown := ", ".join(f"“{self._text[w.start : w.end]}”" for w in error.words[:2]):
+                numbers = all(w.kind == "number" for w in error.words)
+                if numbers or unknown != f"“{self._quote(kept)}”":
+                    hints = [Reason("no_unit" if numbers else "odd", words=shorten(unknown[1:-1], MAX_QUOTED)), *hints]
+            raise self._not_understood(kept, hints) from error
+
+    def _misspelt(self, words: Sequence[Word]) -> tuple[Word | None, dict[str, Item]]:
+        """Return the one word that nobody knows, and what the clause is with each word that it may misspell."""
+        odd, near = self._matcher.meant(words)
+        tried = {word: self._movement([replace(w, text=word) if w is odd else w for w in words]) for word in near}
+        return odd, {word: item for word, item in tried.items() if item is not None}
+
+    def _mended(self, words: Sequence[Word], odd: Word, meant: Mapping[str, Item]) -> Item | None:
+        """Return the clause with its misspelt word mended, where one reading is left and the word only names what to do.
+
+        A clause that is complete without the word is not mended: the word says how.
+        """
+        if len({item.source for item in meant.values()}) != 1 or self._movement([w for w in words if w is not odd]):
+            return None
+        slips = [word for word in meant if slip(odd.text, word) > 1]
+        if not slips or not all(map(may_be_mended, meant)):
+            return None
+        self.mended[self._quote([odd])] = slips[0]
+        return meant[slips[0]]
+
+    def _at_place(self, words: Sequence[Word]) -> Item | None:
+        """Return going to a place and what is to be done in it: looking for something, or what moves nothing from there."""
+        for at, word in enumerate(words):
+            if word.among(("in", "inside")) and 0 < at < len(words) - 1:
+                way, act = self._movement([*words_of("go to"), *words[at + 1 :]]), self._movement(words[:at])
+                if way is None or act is None or not re.match("<(?:go|nav)", way.source):
+                    continue
+                if not way.channels & act.channels or any(w.concept == "search" for w in words[:at]):
+                    return in_sequence([way, act], self._options.tag("wait"))
+        return None
 
     def _builtin(self, words: list[Word], bare: list[Word]) -> Item | None:
         """Return speech, routines, dancing, waiting and stopping: what needs no skill of its own."""
         first, rest = bare[0], bare[1:]
         if (routine := self._routine(bare)) is not None:
             return routine
+        if " ".join(w.text for w in bare) in GREETINGS:
+            return speech(self._quote(bare))
+        if first.text in ("turn", "switch") and bare[-1].text == "off":
+            return self._stop(rest[:-1])
         if _says(first):
             return self._speech(words[words.index(first) + 1 :])
         if first.stem == "count" and (numbers := [w for w in rest if w.kind == "number"]):
@@ -239,7 +302,7 @@ class InstructionReader:
             return self._dance(bare)
         if first.meaning == "wait" and len(rest) == 1 and rest[0].dimension == "time":
             if not 0 <= (seconds := rest[0].value) <= 3600:
-                raise Unclear(f"I can wait 0 to 3600 seconds, not {seconds:g}.", understood=True)
+                raise Unclear("wait", understood=True, seconds=seconds)
             return Item(tag(self._options.tag("sleep"), {"seconds": f"{seconds:g}"}), _ON_MAIN)
         return self._stop(rest) if first.meaning == "stop" else None
 
@@ -255,13 +318,13 @@ class InstructionReader:
                 if said and name is not None and len(counts) <= 1:
                     count = int(counts[0].value) if counts else 1
                     if count > MAX_REPEATS:
-                        why = f"{count} times are too many; at most {MAX_REPEATS}"
-                        raise Unclear(f"I did not perform “{name}”: {why}.", understood=True)
+                        why = Reason("too_many", count=count, most=MAX_REPEATS)
+                        raise Unclear("perform", understood=True, what=name, why=why)
                     return repeated(Item(tag(self._options.tag("run"), {"name": name}), _ON_MAIN), count)
         if named and any(w.text == "routine" for w in rest):
             wanted = self._quote([w for w in rest[1:] if w.text != "routine"])
             known = ", ".join(self._routines.values()) or "none yet"
-            raise Unclear(f"I know no routine “{wanted}”; I know: {known}.", understood=True)
+            raise Unclear("routine", understood=True, wanted=wanted, known=known)
         return None
 
     def _speech(self, words: list[Word]) -> Item:
@@ -269,12 +332,16 @@ class InstructionReader:
         if quotes:
             others = [w for w in words if w.kind not in ("quote", "mark") and w.text not in FILLERS]
             if len(others) > 1 or not all(w.is_count(MAX_REPEATS) for w in others):
-                raise self._not_understood(others, " after what to say")
+                raise self._not_understood(others, [Reason("after_words")])
             return speech(" ".join([w.text for w in quotes] * (int(others[0].value) if others else 1)))
         while words and words[0].kind == "mark":
             words = words[1:]
         if not words:
-            raise Unclear("I did not understand what to say.")
+            raise Unclear("what_to_say")
+        edges = [words[0], words[-1], *(w for w, after in pairwise(words) if after.among(("to",)))]
+        unsure = next((w for w in edges if len(words) > 1 and _may_be_manner(w)), None)
+        if unsure is not None:
+            raise Unclear("how_to_say", word=self._quote([unsure]))
         return speech(self._quote(words))
 
     def _counting(self, words: list[Word], rest: list[Word], numbers: list[Word]) -> Item:
@@ -283,7 +350,7 @@ class InstructionReader:
         if others or len(numbers) > 2 or not all(n.value == int(n.value) for n in numbers):
             raise self._not_understood(words)
         if abs(high - low) > 100:
-            raise Unclear("I count at most 100 numbers.", understood=True)
+            raise Unclear("count", understood=True)
         step = 1 if high >= low else -1
         return speech(", ".join(str(n) for n in range(int(low), int(high) + step, step)))
 
@@ -302,7 +369,7 @@ class InstructionReader:
             if moves:
                 figures.append(in_a_row(moves))
         if len({f.source for f in figures}) < 2:
-            raise Unclear("I have no movements to make a dance of.", understood=True)
+            raise Unclear("no_dance", understood=True)
         dance = in_sequence(figures, self._options.tag("wait"))
         music = self._movement(words_of("play music"))
         return music.around(dance) if music and music.opening and not music.channels & dance.channels else dance
@@ -321,6 +388,12 @@ class InstructionReader:
         except (NotUnderstood, CannotDo):
             channels = ()
         return Item("".join(tag(name, {"channel": c}) for c in channels) or tag(name, {}), _ON_MAIN)
+
+
+def shorten(text: str, most: int) -> str:
+    """Return a text of at most so many characters, in one line."""
+    text = " ".join(text.split())
+    return text if len(text) <= most else f"{text[: most - 1].rstrip()}…"
 
 
 def _is_request(words: Sequence[Word]) -> bool:
@@ -351,12 +424,26 @@ def _modifies(word: Word) -> bool:
     return word.kind in ("quantity", "number") or word.concept in (*DIRECTIONS, "slow", "fast") or word.text in FILLERS
 
 
+def _redirects(word: Word) -> bool:
+    """Return whether a modifier says another way or amount, so that the movement before it is meant once more."""
+    return word.concept in DIRECTIONS or (word.kind == "quantity" and word.dimension != "count")
+
+
+def _may_be_manner(word: Word) -> bool:
+    """Return whether a word at the edge of what is to be said may tell how or how often to say it."""
+    how = word.text.endswith("ly") and len(word.text) > 4 and word.text not in NOT_MANNER
+    return how or word.kind == "quantity" or word.concept in ("slow", "fast", "again", "loud", "loudli", "quiet", "aloud")
+
+
+_BOTH_WAYS = {"@sideways": ("left", "right"), "@updown": ("up", "down")}
+
+
 def _sides_apart(words: list[Word]) -> list[list[Word]]:
     """Return two commands for `look left and right`, one for `shake your head left and right`."""
-    at = next((i for i, w in enumerate(words) if w.text == "@sideways"), None)
-    if at is None or any(w.concept in ("shake", "wave") for w in words):
+    at = next((i for i, w in enumerate(words) if w.text in _BOTH_WAYS), None)
+    if at is None or any(w.concept in ("shake", "wave", "nod") for w in words):
         return [words]
-    return [[*words[:at], replace(words[at], text=side), *words[at + 1 :]] for side in ("left", "right")]
+    return [[*words[:at], replace(words[at], text=side), *words[at + 1 :]] for side in _BOTH_WAYS[words[at].text]]
 
 
 _SAVE = re.compile(
@@ -370,8 +457,6 @@ _SAVE_CN = re.compile(
     r"(?:[::,,]\s*(?P<body>.+?))?\s*[。.!]?\s*$",
     re.DOTALL,
 )
-MEMORY_SKILL = "query_memory"
-"""The skill that answers questions, where a robot has it."""
 _REFERS_BACK = re.compile(
     r"^(?:this|that|it|the following|this routine|that routine|this dance|that dance|what you (?:just )?did)?$", re.IGNORECASE
 )
@@ -405,30 +490,45 @@ class CommandParser:
         """A routine's name by the words of it."""
         self.names = frozenset(w.text for w in words_of(clean(robot_name)))
 
-    def read(self, instruction: str, last: str = "") -> Reading:
-        """Return the stream for an instruction; `last` is the stream of the answer before, for "again" and "save that as …"."""
+    def read(self, instruction: str, last: str = "", *, mends: bool = False) -> Reading:
+        """Return the stream for an instruction; `last` is the stream of the answer before, for "again" and "save that as …".
+
+        `mends`: a misspelt word is taken for the only one that it can be; the stream then begins by saying so.
+        """
         text = clean(instruction).strip()
+        chinese = is_chinese(text)
         try:
-            if special := self._saving(text, last) or self._again(text, last) or self._asking(text):
+            if special := self._saving(text, last) or self._again(text, last):
                 return Reading(special)
-            return Reading(in_sequence(InstructionReader(self, text).read(), self.options.tag("wait")).source)
+            reader = InstructionReader(self, text, mends=mends)
+            source = in_sequence(reader.read(), self.options.tag("wait")).source
         except Unclear as error:
-            return Reading("", str(error), error.understood)
+            return Reading("", error.text(chinese=chinese), error.understood)
+        told = [Reason("mended", said=said, meant=meant).text(chinese=chinese) for said, meant in reader.mended.items()]
+        return Reading(speech(" ".join(told)).source + source)
 
-    def _asking(self, text: str) -> str | None:
-        """Put a question that stands alone to the memory, where the robot has one."""
-        names = "|".join(map(re.escape, self.names)) or "(?!)"
-        asked = re.sub(rf"^(?:(?:{names}|please|hey)[\s,:]+)+", "", text, flags=re.IGNORECASE)
-        alone = not re.search(r"[.!?;]\s+\S", asked)
-        known = any(e.skill.name == MEMORY_SKILL for e in self.matcher.entries)
-        return tag(MEMORY_SKILL, {"question": asked}) if known and alone and is_question(asked) else None
+    def refusal(self, instruction: str, reading: Reading) -> str:
+        """Return one line for people: why nothing was done of an instruction, and where it was not understood, what can be."""
+        chinese = is_chinese(instruction)
+        why = reading.trouble or Reason("no_command", what=shorten(instruction, MAX_QUOTED)).text(chinese=chinese)
+        if reading.trouble and reading.understood:
+            undone = Reason("undone").text(chinese=chinese)
+            return shorten(why, MAX_LINE - len(undone)) + undone
+        why = shorten(why, MAX_WHY)
+        room = MAX_LINE - len(why) - len(Reason("try", examples="").text(chinese=chinese))
+        said = self.phrasebook.nearest(f"{instruction} {why}", room, chinese=chinese)
+        return why + Reason("try", examples=("；" if chinese else "; ").join(said)).text(chinese=chinese)
 
-    def abilities(self, count: int = 12) -> str:
-        """Return a short list of commands, made of the robot's own skills and routines."""
-        named = [e.skill.name.replace("_", " ") for e in self.matcher.entries]
-        more = f" and {len(named) - count} more" if len(named) > count else ""
+    @property
+    def phrasebook(self) -> Phrasebook:
+        """Return the sentences that people can say to this robot."""
+        return Phrasebook(self.matcher.entries, lambda text: self.read(text).source)
+
+    def abilities(self, count: int = 6) -> str:
+        """Return some commands as people say them, made of the robot's own skills, and the routines."""
+        said = self.phrasebook.nearest("", count=count)
         taught = f"; routines: {', '.join(self.routines.values())}" if self.routines else ""
-        return f'say "…", wait, stop, {", ".join(named[:count])}{more}{taught}'
+        return f"{'; '.join(said)}{taught}; all: ghostshell skills"
 
     def _saving(self, text: str, last: str) -> str | None:
         found = _SAVE.match(text) or _SAVE_CN.match(text)
@@ -439,16 +539,16 @@ class CommandParser:
         try:
             name = check_name(groups["name"])
         except RoutineError as error:
-            raise Unclear(f"I did not keep anything: {error}.") from error
+            raise Unclear("not_kept", why=error) from error
         if not body and not _REFERS_BACK.match(what):
             body = what
         save = self.options.tag("save")
         reading = self.read(body) if body else Reading(_unwrapped(last, save))
         if not reading.source:
-            nothing = "There was nothing to keep." if body else "I have not done anything yet that I could keep."
-            raise Unclear(f"I kept nothing as “{name}”. {reading.trouble or nothing}", understood=reading.understood)
+            nothing = Reason("nothing_to_keep" if body else "nothing_yet")
+            raise Unclear("kept_nothing", understood=reading.understood, name=name, why=reading.trouble or nothing)
         if f"<{save} " in reading.source:
-            raise Unclear(f"I kept nothing as “{name}”: a routine cannot keep another one.", understood=True)
+            raise Unclear("nested", understood=True, name=name)
         return element(save, {"name": name, "description": (body or "as performed before")[:200]}, reading.source)
 
     def _again(self, text: str, last: str) -> str | None:
@@ -460,10 +560,10 @@ class CommandParser:
         if not _AGAIN.match(text) and not (back and len(counts) <= 1 and plain <= _BACK_WORDS):
             return None
         if not last:
-            raise Unclear("I have not done anything yet that I could repeat.", understood=True)
+            raise Unclear("no_repeat", understood=True)
         count = int(counts[0].value) if counts else 1
         if not 1 <= count <= MAX_REPEATS:
-            raise Unclear(f"I can repeat it 1 to {MAX_REPEATS} times, not {counts[0].value:g}.", understood=True)
+            raise Unclear("repeats", understood=True, most=MAX_REPEATS, count=counts[0].value)
         save = self.options.tag("save")
         inner = _unwrapped(last, save)
         once = Item(inner, frozenset({MAIN, "*"}))

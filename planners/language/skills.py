@@ -5,15 +5,28 @@ The words a skill answers to come from its name, docstring, parameters and their
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from function_tokens.markup import escape
 from planners.language.compose import Item, element, in_a_row, repeated, tag
-from planners.language.lexicon import CONCEPT, FILLERS, LIGHT, RELATED, UNITS, concept, stem, unit_name, word_set
+from planners.language.lexicon import (
+    CONCEPT,
+    FILLERS,
+    LIGHT,
+    NUMBERS,
+    RELATED,
+    RELATIONS,
+    UNITS,
+    Reason,
+    concept,
+    stem,
+    unit_name,
+    word_set,
+)
 from planners.language.words import Word, plain_words
 from planners.prompts.declarations import Declared, declared
 from skill_kernel.skills.arguments import ArgumentError, Limits, bind
@@ -35,6 +48,8 @@ _ANGLES = word_set("angle yaw pitch roll heading theta")
 _TIMES = word_set("duration seconds time")
 _STANDARD = {"length": 0.2, "angle": 90.0, "time": 2.0, "count": 1.0}
 """Amount meant when none is named, in base units."""
+_STEP = 0.25
+"""A step, as a share of how far it walks when nothing is said."""
 _SHARES = {"slow": 0.25, "fast": 0.8, "small": 0.25, "large": 0.8}
 _LOUD = {"loud": 0.8, "loudly": 0.8, "quiet": 0.25, "quietly": 0.25, "softly": 0.25}
 _LEVELS = {"full": 1.0, "maximum": 1.0, "top": 1.0, "high": 0.8, "half": 0.5, "low": 0.25}
@@ -45,6 +60,7 @@ _ASIDE_CHOICES = word_set(
     "normal default low high left right forward backward up down slow fast large small none off on true false"
 )
 _POSTURES = frozenset({"lie", "sit", "stand", "bow"})
+_SIDE_VERBS = word_set("move step walk shift")
 _VERY_LIGHT = LIGHT - {"look"}
 """Words that never name a skill."""
 _COMMON = 3
@@ -65,7 +81,7 @@ _SIGNS = {"left": 1, "right": -1, "forward": 1, "backward": -1}
 """Signs of directions where the declaration tells none (REP 103)."""
 
 
-class CannotDo(Exception):
+class CannotDo(Reason):
     """A command is understood, but cannot be carried out; the text says why, with the range."""
 
 
@@ -119,12 +135,12 @@ class Parameter(Declared):
         """Return a number as the type wants it. Raises CannotDo."""
         if not self.admits(value):
             unit = f" ({self.description})" if self.description else f" {unit_name(self.dimension, self.factor)}".rstrip()
-            raise CannotDo(f"{self.name} {value:g} is out of range; allowed is {self.range_text()}{unit}")
+            raise CannotDo("range", name=self.name, value=value, allowed=self.range_text(), unit=unit)
         value = round(value, 6) + 0.0
         if self.kind != "int":
             return f"{value:.6f}".rstrip("0").rstrip(".")
         if abs(value - round(value)) >= 1e-6:
-            raise CannotDo(f"{self.name} must be a whole number, not {value:g}")
+            raise CannotDo("whole", name=self.name, value=value)
         return str(round(value))
 
 
@@ -175,10 +191,15 @@ class Entry:
         self.skill, self.name = skill, name
         self.parameters = tuple(Parameter.of(one, skill) for one in declared(skill, limits))
         self.common = common | {k.stem for p in self.parameters for k in _keys(p.name)}
-        doc = _keys(skill.description.split("\n\n")[0].split(". ")[0])
+        doc = _keys(re.sub(r"\bhow \w+", "", re.split(r"\n\n|[.:] ", skill.description)[0]))
         self.verb = doc[0].stem if doc and not doc[0].among(LIGHT) else ""
         self.aims = any(p.roles & {"yaw", "pitch"} for p in self.parameters) and self.means("head", "look", "camera")
-        self.doc = {x for k in doc if not k.among(LIGHT) for x in (k.stem, k.concept)} | ({"turn"} if self.aims else set())
+        said = [k for k in doc if not k.among(LIGHT | RELATIONS)]
+        self.doc = {x for k in said for x in (k.stem, k.concept)} | ({"turn"} if self.aims else set())
+        self.sideways = self.verb == "step" and any({"left", "right"} <= set(p.choices) for p in self.parameters)
+        """Whether it steps to a side."""
+        self.walks = (self.means("walk") or self.sideways) and any(p.dimension == "length" for p in self.parameters)
+        self.moves = self.walks or self.means("walk", "turn", "look", "head")
         self.choices = {p.name: _choices(p) for p in self.parameters if p.kind == "choice"}
         self.keeps_open = "until_reset" in skill.injected
         """Whether it may stand open until it is reset."""
@@ -238,6 +259,7 @@ class Attempt:
         self._whole_turn = False
         self.score, self.leads, self._exact = 0.0, False, False
         self._matched: set[str] = set()
+        self._content = words
         self.left_over = self._read(words)
 
     def _read(self, content: Sequence[Word]) -> list[Word]:
@@ -257,7 +279,7 @@ class Attempt:
             if word.kind == "word" and not self.entry.doc.isdisjoint((word.stem, word.concept)):
                 self.score += 1
                 accounted += 1
-            elif not (word.among(LIGHT) and self.leads):
+            elif not (word.among(LIGHT) and self.leads) or (word.text == "face" and self.entry.moves):
                 left_over.append(word)
         if vague and (accounted < 2 or left_over):
             self.leads = False
@@ -322,7 +344,7 @@ class Attempt:
                 self.leads = self.leads or not aside
                 self._exact = self._exact or (exact and not aside)
                 return True
-        verb = self.entry.verb == word.stem and not aside
+        verb = (self.entry.verb == word.stem or (self.entry.sideways and word.text in _SIDE_VERBS)) and not aside
         if not verb and not (word.concept == "look" and self.entry.aims):
             return False
         self.leads = self._exact = True
@@ -349,9 +371,15 @@ class Attempt:
         return direction == "forward" and self.entry.means("walk")
 
     def _take_quantity(self, word: Word) -> bool:
-        if word.kind not in ("number", "quantity") or (word.kind == "number" and not self.entry.means("turn", "look")):
+        counts = word.kind == "number" and self._counts(word)
+        if word.kind not in ("number", "quantity") or (
+            word.kind == "number" and not counts and not self.entry.means("turn", "look")
+        ):
             return False
-        dimension = word.dimension or "angle"
+        dimension = word.dimension or ("count" if counts else "angle")
+        if dimension == "step":
+            ways = [p for p in self.entry.parameters if p.dimension == "length" and self.entry.walks]
+            return bool(ways) and self._take_amount(ways[0], word.value * self._standard(ways[0]) * _STEP)
         for p in self._candidates(dimension):
             if p.dimension == dimension and self._take_amount(p, word.value / p.factor):
                 self.bounded = True
@@ -363,6 +391,12 @@ class Attempt:
             self.open_for_s = word.value
             return True
         return False
+
+    def _counts(self, number: Word) -> bool:
+        """Return whether a number stands before a plural that names the skill, as in `3 pictures`."""
+        after = next((w for w in self._content if w.start >= number.end), None)
+        named = after is not None and after.text.endswith("s") and any(k.concept == after.concept for k in self.entry.name)
+        return named and all(p.dimension not in ("time", "angle", "length") for p in self.entry.parameters)
 
     def _candidates(self, dimension: str) -> list[Parameter]:
         """Return the parameters for a quantity, those a direction has picked first; an angle never goes to one that only
@@ -392,6 +426,14 @@ class Attempt:
         values = {concept(v) for v in self.attributes.values()} | {k.concept for k in self.entry.name}
         if word.text == "@sideways":
             return bool(values & {"shake", "wave"})
+        if word.text == "@spot":
+            return not self.entry.means("walk") and not self.entry.walks
+        if word.text == "@me":
+            people = [p.name for p in self.entry.parameters if "person" in p.choices and p.name not in self.attributes]
+            self.attributes |= dict.fromkeys(people, "person")
+            return bool(people) or not self.entry.moves
+        if word.text == "take" and any(w.dimension == "step" for w in self._content):
+            return True
         if word.text == "both":
             return any(set(p.choices) == {"left", "right"} for p in self.entry.parameters)
         return word.text == "@updown" and "nod" in values
@@ -410,13 +452,16 @@ class Attempt:
             if amount is None:
                 continue
             if p.name in self._signs and amount < 0:
-                raise CannotDo(f"{amount:g} and a direction contradict each other; leave out the minus sign")
+                raise CannotDo("contradict", amount=amount)
             amount *= self._signs.get(p.name, 1)
             if turns and not p.admits(amount) and p.name not in self._amounts:
                 amount, count = amount / 2, count * 2
+            whole = round(abs(amount) * p.factor / 360.0, 6) if "yaw" in p.roles and p.dimension == "angle" else 0.0
+            if whole > 1 and whole % 1 == 0 and not p.admits(amount) and p.admits(amount / whole):
+                amount, count = amount / whole, count * int(whole)
             out[p.name] = p.written(amount)
         if count > MAX_REPEATS:
-            raise CannotDo(f"{count} times are too many; at most {MAX_REPEATS} in one instruction")
+            raise CannotDo("too_many", count=count, most=MAX_REPEATS)
         return out, count
 
     def _standard(self, p: Parameter) -> float:
@@ -424,7 +469,7 @@ class Attempt:
         if isinstance(p.default, (int, float)) and not isinstance(p.default, bool) and p.default and not self._whole_turn:
             return abs(float(p.default))
         if not p.dimension:
-            raise CannotDo(f"it needs a number for {p.name}, because its unit is not declared")
+            raise CannotDo("number", name=p.name)
         wanted = 360.0 if self._whole_turn else 30.0 if self.entry.aims else _STANDARD.get(p.dimension, 0.0)
         bounds = [] if self._whole_turn else [abs(b) for b in (p.lower, p.upper) if b]
         return min(wanted / p.factor, *bounds) if bounds else wanted / p.factor
@@ -435,7 +480,7 @@ class Attempt:
         if p.roles & {"speed", "size", "volume"} and (middle := p.fraction(0.5)) is not None:
             return middle
         allowed = f", one of {', '.join(p.choices)}" if p.choices else f" ({p.range_text()})" if p.range_text() else ""
-        raise CannotDo(f"it needs {p.name}{allowed}")
+        raise CannotDo("needs", name=p.name, allowed=allowed)
 
 
 class Matcher:
@@ -456,12 +501,25 @@ class Matcher:
         best = self._best(words)
         return in_a_row([self._emit(best, side) for side in _sides(best, words)])
 
-    def meant(self, words: Sequence[Word]) -> str:
-        """Return the word of a skill's name or of an allowed value that one of these words misspells, or ""."""
-        known = {key.text for entry in self.entries for key in entry.name}
-        known |= {key.text for e in self.entries for choices in e.choices.values() for c in choices for key in c.keys}
-        near = (difflib.get_close_matches(word.text, known, n=1, cutoff=0.8) for word in words if word.kind == "word")
-        return next((close[0] for close in near if close), "")
+    @cached_property
+    def _vocabulary(self) -> frozenset[str]:
+        """Words that name a skill or an allowed value, and those that mean the same."""
+        choices = [choice for entry in self.entries for several in entry.choices.values() for choice in several]
+        keys = [key for one in (*[e.name for e in self.entries], *[c.keys for c in choices]) for key in one]
+        meanings = {k.concept for k in keys} | {*DIRECTIONS}
+        return frozenset({k.text for k in keys} | {word for word, group in CONCEPT.items() if group in meanings})
+
+    def meant(self, words: Sequence[Word]) -> tuple[Word | None, list[str]]:
+        """Return the one word of a clause that nobody knows, and the words that it may misspell."""
+        odd = [w for w in words if w.kind == "word" and w.text.isascii() and w.text.isalpha() and not self._knows(w)]
+        if len(odd) != 1:
+            return None, []
+        slips = {word: slip(odd[0].text, word) for word in self._vocabulary}
+        return odd[0], sorted(word for word, size in slips.items() if size)
+
+    def _knows(self, word: Word) -> bool:
+        same = word.among(self._vocabulary | CONCEPT.keys() | FILLERS | LIGHT | UNITS.keys() | NUMBERS.keys() | RELATIONS)
+        return same or word.stem in {k.stem for e in self.entries for k in e.name} | {x for e in self.entries for x in e.doc}
 
     def channels_named(self, words: Sequence[Word]) -> tuple[str, ...]:
         """Return the channels of what a clause names, for stopping it. Raises NotUnderstood."""
@@ -475,7 +533,12 @@ class Matcher:
         return self._best(words).entry.channels
 
     def _best(self, words: Sequence[Word]) -> Attempt:
-        content = [w for w in words if not w.among(FILLERS) and w.kind != "mark"]
+        measured = [after.kind in ("number", "quantity") for after in (*words[1:], *words[-1:])]
+        content = [
+            w
+            for w, before in zip(words, measured, strict=True)
+            if not w.among(FILLERS) and w.kind != "mark" and not (w.text == "by" and before)
+        ]
         tries = [t for entry in self.entries if (t := Attempt(entry, content)).leads]
         whole = [t for t in tries if not t.left_over]
         if not whole:
@@ -485,7 +548,7 @@ class Matcher:
         rivals = [t.entry for t in whole if t.score == best.score and t is not best]
         if any(best.entry.opposes(rival) for rival in rivals):
             directions = {entry.direction for entry in (best.entry, *rivals)}
-            raise CannotDo("it needs a direction, " + " or ".join(sorted(directions)))
+            raise CannotDo("direction", directions=" or ".join(sorted(directions)))
         return best
 
     def _emit(self, attempt: Attempt, more: dict[str, str]) -> Item:
@@ -496,7 +559,7 @@ class Matcher:
         try:
             bound = bind(skill, attributes, self._limits)
         except ArgumentError as error:
-            raise CannotDo(error.message) from error
+            raise CannotDo("error", why=error.message) from error
         channels = frozenset(skill.subsystems_for(bound.values))
         if inner is not None:
             return Item(element(skill.name, attributes, escape(inner)), channels, bounded=True)
@@ -508,6 +571,27 @@ class Matcher:
         return repeated(once, count)
 
 
+def slip(said: str, meant: str) -> int:
+    """Return 2 for a slip of the keys: two letters exchanged, one doubled, or in longer words one missing or added; 1 for
+    less likely ones, also another letter; 0 for anything else. The first letter is the same."""
+    long, short = sorted((said, meant), key=len, reverse=True)
+    if said[0] != meant[0] or len(short) < 3 or len(long) - len(short) > 1 or said == meant:
+        return 0
+    at = next((i for i, (a, b) in enumerate(zip(long, short, strict=False)) if a != b), len(short))
+    if len(long) > len(short):
+        doubled = long[at] == long[at - 1]
+        return 0 if long[at + 1 :] != short[at:] else 2 if doubled or len(short) > 4 else 1
+    if said[at + 2 :] == meant[at + 2 :] and said[at : at + 2] == meant[at : at + 2][::-1]:
+        return 2 if len(said) > 3 else 1
+    return 1 if said[at + 1 :] == meant[at + 1 :] and len(said) > 5 else 0
+
+
+def may_be_mended(word: str) -> bool:
+    """Return whether a slip may be mended towards this word: none that says where to, how far, how fast or which side."""
+    never = (*DIRECTIONS, *_SHARES, "speed", "volume", "both", "stop")
+    return concept(word) not in never and stem(word) != "spin" and word not in _ASIDE_CHOICES | UNITS.keys() | NUMBERS.keys()
+
+
 def _sides(attempt: Attempt, words: Sequence[Word]) -> list[dict[str, str]]:
     """Return the two values of a side parameter when both sides are meant and none was named, else that nothing is added."""
     for p in attempt.entry.parameters:
@@ -516,5 +600,5 @@ def _sides(attempt: Attempt, words: Sequence[Word]) -> list[dict[str, str]]:
             if any(w.text == "both" or (w.text.endswith("s") and w.text[:-1] in names) for w in words):
                 return [{p.name: side} for side in p.choices]
             if p.required:
-                raise CannotDo("it needs a side, left or right")
+                raise CannotDo("side")
     return [{}]

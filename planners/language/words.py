@@ -10,6 +10,7 @@ from typing import Literal
 
 from planners.language.lexicon import (
     CHINESE,
+    CHINESE_APART,
     CHINESE_DIGITS,
     CHINESE_NUMBER,
     CHINESE_PIECE,
@@ -31,7 +32,7 @@ _SCAN = re.compile(
     r"\"(?P<q1>[^\"]*)\"|“(?P<q2>[^”]*)”|„(?P<q3>[^“”]*)[“”]|«(?P<q4>[^»]*)»|「(?P<q5>[^」]*)」|『(?P<q6>[^』]*)』|‘(?P<q7>[^’']*)['’]"
     r"|(?<!\w)'(?P<q8>.+?)'(?!\w)"
     r"|(?P<number>(?<![\w.])-?\d+(?:\.\d+)?|\d+(?:\.\d+)?)"
-    rf"|(?P<cjk>[{_CJK}]+)"
+    rf"|(?P<cjk>[{_CJK}]+(?:\d[下次张个][{_CJK}]+)*)"
     r"|(?P<unit>[%°])"
     rf"|(?P<word>[^\W\d_{_CJK}]+(?:'[^\W\d_{_CJK}]+)*)"
     r"|(?P<mark>[.!?;,:\n…。、&]|--+|\s[-–—]+\s|—)"
@@ -40,6 +41,7 @@ _SCAN = re.compile(
 _LONGEST_PHRASE = max(map(len, PHRASES))
 _PARTS = {"half": 0.5, "quarter": 0.25}
 _MARKS = {"\n": ";", "。": ".", "、": ",", "…": "."}
+_NUMERALS = str.maketrans("0123456789", "零一二三四五六七八九")
 MOST = 1_000_000_000_000
 """Largest number that is read as one; nothing that a robot does is counted or measured further."""
 _TURN_NOUNS = word_set("turn turns circle circles revolution revolutions rotation rotations")
@@ -126,7 +128,7 @@ def _scan(text: str) -> Iterator[Word]:
         elif group == "number" and abs(value := float(piece)) <= MOST:
             yield Word(piece, start, end, "number", value)
         elif group == "cjk":
-            yield from _chinese(piece, start)
+            yield from _chinese(piece.translate(_NUMERALS), start)
         elif piece == "&":
             yield Word("and", start, end)
         elif group == "mark":
@@ -147,7 +149,14 @@ def _chinese(run: str, offset: int) -> Iterator[Word]:
     at = 0
     while at < len(run):
         start = offset + at
-        if number := CHINESE_NUMBER.match(run, at):
+        if (apart := CHINESE_APART.match(run, at)) and (said := CHINESE.get(apart["verb"] + apart["object"])):
+            at = apart.end()
+            yield from (Word(word, start, offset + at) for word in said.split())
+            if apart["number"]:
+                value = _chinese_value(apart["number"])
+                yield Word(apart["number"], start, offset + at, "number", value)
+                yield Word("times", start, offset + at)
+        elif number := CHINESE_NUMBER.match(run, at):
             at = number.end()
             yield Word(number.group(), start, offset + at, "number", _chinese_value(number.group()))
         elif piece := CHINESE_PIECE.match(run, at):
@@ -161,13 +170,15 @@ def _chinese(run: str, offset: int) -> Iterator[Word]:
 
 def _chinese_value(text: str) -> float:
     total, digit = 0, 0
-    for character in text:
+    whole, _, decimals = text.partition("点")
+    for character in whole:
         if character in CHINESE_DIGITS:
             digit = CHINESE_DIGITS[character]
         else:
             total += (digit or 1) * {"十": 10, "百": 100, "千": 1000}[character]
             digit = 0
-    return float(total + digit)
+    fraction = "".join(str(CHINESE_DIGITS[character]) for character in decimals)
+    return float(f"{total + digit}.{fraction or 0}")
 
 
 _Rule = Callable[[list[Word], int], tuple[list[Word], int]]
@@ -246,8 +257,8 @@ def _with_units(words: Iterable[Word]) -> Iterator[Word]:
         if number is not None and (plain in UNITS or plain in _TURN_NOUNS):
             dimension, factor = UNITS.get(plain, ("angle", 360.0))
             yield replace(number, kind="quantity", end=word.end, value=number.value * factor, dimension=dimension)
-            if plain.startswith("turn"):
-                yield replace(word, text="turn")
+            if plain.startswith(("turn", "step")):
+                yield replace(word, text=plain[:4])
             number = None
             continue
         if number is not None:  # 百分之 stands before a number

@@ -41,8 +41,6 @@ COMMANDS = [
     (f"go to the {ROOM}, then take a picture", f'<wait><goto_waypoint waypoint="{ROOM}"/></wait><take_pic/>'),
     ("向前走一米", '<move_forward distance_m="1"/>'),
     ("坐下", "<sit/>"),
-    ("How many places have you explored?", '<query_memory question="How many places have you explored?"/>'),
-    ("Kalos, where did you last see the ball?", '<query_memory question="where did you last see the ball?"/>'),
 ]
 
 

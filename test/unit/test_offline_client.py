@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -42,8 +43,6 @@ def test_the_answer_streams_tag_by_tag_and_finishes() -> None:
 def test_it_is_labelled_as_what_it_is() -> None:
     assert _client().name == NAME
     assert "no language model" in NAME
-    with pytest.raises(ModelError, match="no language model"):
-        _text(_client(), _request("tell me a joke"))
 
 
 def test_it_reads_the_instruction_alone_and_no_prompt() -> None:
@@ -56,16 +55,18 @@ def test_nothing_understood_is_a_named_error_that_says_what_can_be_said(instruct
     with pytest.raises(ModelError) as caught:
         _text(_client(), _request(instruction))
     assert caught.value.code is ModelCode.MODEL_NOT_UNDERSTOOD
-    assert "move forward" in caught.value.message
+    assert len(caught.value.message) <= 160 and "\n" not in caught.value.message
+    examples = re.fullmatch(r".*Try: (.+); (.+); (.+)\. All: ghostshell skills", caught.value.message)
+    assert examples and all(_text(_client(), _request(said)) for said in examples.groups())
 
 
 def test_of_what_is_understood_in_part_nothing_is_done() -> None:
-    with pytest.raises(ModelError, match="I did not understand “twirl”. Nothing was done. I can: "):
+    with pytest.raises(ModelError, match="I did not understand “twirl”. Try: "):
         _text(_client(), _request("sit, then twirl"))
 
 
 def test_a_value_out_of_range_is_an_error_and_nothing_moves() -> None:
-    with pytest.raises(ModelError, match=r"0 to 3.* Nothing was done\. \(This"):
+    with pytest.raises(ModelError, match=r"0 to 3.* Nothing was done\.$"):
         _text(_client(), _request("walk 9 m"))
 
 

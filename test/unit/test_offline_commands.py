@@ -209,7 +209,6 @@ def test_what_is_forbidden_is_never_done(no: str, text: str) -> None:
         "once you see me, nod",
         "walk unless it rains",
         "walk to the kitchen",
-        "hello",
         "",
         "   ",
         "?!",

@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: Apache-2.0
+"""List what people can say to a robot: sentences that its parser understands, for each skill."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import chain
+
+from planners.language.lexicon import EXAMPLES, FILLERS
+from planners.language.skills import Entry
+from planners.language.words import clean, words_of
+
+_TAG = re.compile(r"<([^\s/>]+)")
+_BUILT_IN = ('say "hello"', "wait 2 seconds", "stop"), ("说“你好”", "等2秒", "停")
+
+
+@dataclass(frozen=True)
+class Phrases:
+    """The sentences that make a robot use one skill, in English and in Chinese, and what the skill does."""
+
+    skill: str
+    does: str
+    english: tuple[str, ...] = ()
+    chinese: tuple[str, ...] = ()
+
+
+class Phrasebook:
+    """Finds sentences for the skills of a robot. `read` returns the stream for a sentence, "" where it is not understood."""
+
+    def __init__(self, entries: Sequence[Entry], read: Callable[[str], str]) -> None:
+        self._entries, self._read = entries, read
+
+    def phrases(self, most: int = 3) -> list[Phrases]:
+        """Return up to `most` sentences a language for each skill that can be said, and what can be said to every robot."""
+        found: dict[str, tuple[list[str], list[str]]] = {e.skill.name: ([], []) for e in self._entries}
+        for chinese in (False, True):
+            for said in self._candidates(chinese=chinese):
+                mine = found.get(self._skill(said))
+                if mine is not None and len(mine[chinese]) < most:
+                    mine[chinese].append(said)
+        listed = [Phrases(e.skill.name, _summary(e), *map(tuple, found[e.skill.name])) for e in self._entries]
+        builtin = Phrases("", "Speak, wait, or end everything.", *_BUILT_IN)
+        return [*(one for one in listed if one.english), builtin]
+
+    def nearest(self, instruction: str, room: int = 1000, *, chinese: bool = False, count: int = 3) -> list[str]:
+        """Return sentences that are understood, for different skills: those with most words of the instruction first.
+
+        They have `room` characters, separators included.
+        """
+        meant = _meanings(instruction)
+        common = sorted([*EXAMPLES[_language(chinese)], *_BUILT_IN[chinese]], key=lambda said: -len(meant & _meanings(said)))
+        found: dict[str, str] = {}
+        for said in chain(common, () if chinese else chain.from_iterable(map(self._own, self._entries))):
+            left = room - sum(len(one) + 2 for one in found.values()) - 10 * (count - len(found) - 1)
+            if len(said) <= left and len(found) < count and (source := self._read(said)):
+                found.setdefault(_TAG.findall(source)[0] if source.startswith("<") else "", said)
+        return list(found.values())
+
+    def _candidates(self, *, chinese: bool) -> Iterator[str]:
+        """Yield sentences that some robots understand, then those made of the names and values of this robot's skills."""
+        yield from EXAMPLES[_language(chinese)]
+        if not chinese:
+            yield from chain.from_iterable(map(self._own, self._entries))
+
+    def _own(self, entry: Entry) -> Iterator[str]:
+        """Yield sentences made of a skill's name, its docstring and its values; not all of them are understood."""
+        name = " ".join(k.text for k in entry.name)
+        doc = re.split(r"[,.:;(]", entry.skill.description)[0].lower()
+        values = [value.replace("_", " ") for p in entry.parameters for value in p.choices]
+        yield from (doc, " ".join(k.text for k in entry.name if k.stem not in entry.common), name)
+        for value in values:
+            said = (value, f"{value} {name}", f"{name} {value}", f"{doc.split(' ')[0]} the {value}")
+            yield from [one for one in said if self._skill(one) == entry.skill.name][:1]
+
+    def _skill(self, said: str) -> str:
+        """Return the one skill that a sentence uses, "" where it uses none or several."""
+        used = set(_TAG.findall(self._read(said)))
+        return used.pop() if len(used) == 1 else ""
+
+
+def _language(chinese: bool) -> str:
+    return "chinese" if chinese else "english"
+
+
+def _meanings(text: str) -> set[str]:
+    """Return the words of a text and what they mean."""
+    return {x for w in words_of(clean(text)) if w.kind == "word" and not w.among(FILLERS) for x in (w.text, w.concept)}
+
+
+def _summary(entry: Entry) -> str:
+    return re.split(r"(?<=\.)\s", " ".join(entry.skill.description.split()))[0]
