@@ -25,7 +25,7 @@ from ghostshell_ros.wire.events import CLEAR_HINT, EventWriter, read_events
 from ghostshell_ros.wire.process_messages import process_state, task_result
 from ghostshell_ros.wire.qos import INSTRUCTION, LATCHED, SENSORS
 from planners.installed_strategies import strategy_names
-from planners.language.parser import MEMORY_SKILL
+from planners.language.client import MEMORY_SKILL
 from planners.language.stop_words import is_stop
 from skill_kernel.calls import ProcessHoldState
 from skill_kernel.codes import Achievement, TaskCode
