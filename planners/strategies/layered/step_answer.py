@@ -271,7 +271,7 @@ class StepWriting:
         self.useful = False
         """True when something of it was sent."""
         self._stream: StreamHandle | None = None
-        self._turn = book.use_turn()
+        self._turn = book.turn
         self._item: Item | None = None
         self._marked = False
         """True when it said that a subtask is complete, and no step since."""
@@ -353,7 +353,7 @@ class StepWriting:
         """Drop what is queued."""
         self._book.drop_queue()
         self._book.next_turn()
-        self._turn = self._book.use_turn()
+        self._turn = self._book.turn
         self.text(f"<{REPLACE}/>")
 
     def _opened(self) -> StreamHandle:

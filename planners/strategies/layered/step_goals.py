@@ -62,7 +62,8 @@ class StepBook:
         self._io = io
         self._items: list[Item] = []
         self._calls: dict[str, CallEvent] = {}
-        self._turn, self._turn_used = 0, False
+        self.turn = 0
+        """The turn of a stream that begins now."""
         self.streams: list[str] = []
         """Streams that have not been reported over."""
         self.done: deque[CallReport] = deque(done, maxlen=KEPT_DONE)
@@ -80,13 +81,7 @@ class StepBook:
 
     def next_turn(self) -> None:
         """Take note that something has happened that what was written before did not know."""
-        if self._turn_used:
-            self._turn, self._turn_used = self._turn + 1, False
-
-    def use_turn(self) -> int:
-        """Return the turn for a stream."""
-        self._turn_used = True
-        return self._turn
+        self.turn += 1
 
     def open(self, turn: int) -> StreamHandle:
         stream = self._io.open(turn)
@@ -101,7 +96,7 @@ class StepBook:
         if replace_queue:
             self.next_turn()
             self.drop_queue()
-        stream = self.open(self.use_turn())
+        stream = self.open(self.turn)
         step = f"<{STEP}>{content}</{STEP}>" if content else ""
         if step:
             self.add(Item(stream.stream_id, subtask, source=step))
@@ -264,10 +259,6 @@ class Goals:
     def fall_back(self) -> None:
         """Make the instruction itself the one subtask."""
         self.plan = Plan(0, True, (Subtask(WHOLE, self._task.instruction),), made_by=FALLBACK)
-
-    def cut_short(self) -> None:
-        """Expect nothing more of the plan."""
-        self.plan = replace(self.plan, complete=True)
 
     def current(self) -> Subtask | None:
         """Return the first subtask that is neither done nor said to be done by what is queued."""

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from enum import Enum, IntEnum
 from functools import partial
 from typing import TYPE_CHECKING
@@ -96,36 +97,30 @@ class Wait:
         self._clock, self._over = clock, over
         self._timer: Timer | None = None
         self._seconds: float | None = None
-        self._due_s = 0.0
+        self._due_s = math.inf
         self._held = False
 
     def within(self, seconds: float) -> None:
         """Wait no longer than this from now."""
-        if self._seconds is None or self._clock.now() + seconds < self._due_s:
+        if self._clock.now() + seconds < self._due_s:
             self.begin(seconds)
 
-    def begin(self, seconds: float) -> None:
-        """Wait from now, or from the end of the hold."""
+    def begin(self, seconds: float | None) -> None:
+        """Wait from now, or from the end of the hold; with None wait no longer."""
         self._seconds = seconds
-        self.hold(self._held)
-
-    def end(self) -> None:
-        """Wait no longer."""
-        self._seconds = None
         self.hold(self._held)
 
     def hold(self, held: bool) -> None:
         """Stop counting, or count again."""
-        self._held = held
+        self._held, self._due_s = held, math.inf
         if self._timer is not None:
             self._timer.cancel()
-            self._timer = None
         if not held and self._seconds is not None:
             self._due_s = self._clock.now() + self._seconds
             self._timer = self._clock.call_later(self._seconds, self._ring)
 
     def _ring(self) -> None:
-        self._timer = self._seconds = None
+        self._seconds, self._due_s = None, math.inf
         self._over()
 
 
@@ -225,11 +220,8 @@ class StepPlanner:
                 self._io.report(Notice(error_msg=why))
         if self._failed_under is not None and plan.revision > self._failed_under:
             self._failed_under = None
-            self._review.end()
-        if plan.complete:
-            self._plan_wait.end()
-        else:
-            self._plan_wait.begin(self._io.settings["plan_wait_s"])
+            self._review.begin(None)
+        self._plan_wait.begin(None if plan.complete else self._io.settings["plan_wait_s"])
         if plan.given_up:
             self._fail(int(TaskCode.GIVEN_UP), plan.reason or "it cannot be done", plan.reason)
         elif plan.achieved:
@@ -345,7 +337,7 @@ class StepPlanner:
             self._plan_wait.begin(wait_s)
             return
         else:
-            goals.cut_short()
+            goals.plan = replace(goals.plan, complete=True)
             self._degraded(Layer.S2, "what is planned so far is the plan", "it was not finished in time")
         self._consider()
 
@@ -585,7 +577,7 @@ class StepPlanner:
         self._drop(why)
         self._drop_first_action()
         for wait in (self._next_look, self._plan_wait, self._review):
-            wait.end()
+            wait.begin(None)
 
     def _end(self, reason: str, code: int = 0, why: str = "", sentence: str = "") -> None:
         """Ask nothing more, and end the plan when nothing runs; with a sentence stop what runs and say it first."""
