@@ -83,12 +83,12 @@ def demo(
             if story:
                 raise typer.Exit(_tell(robot, film, begun, SAID if not model else spec, out, exited))
             what = RECORDED if not model and not instruction else spec
-            from ghostshell_ros.cli.follow import told
+            from ghostshell_ros.cli.follow import exit_status
 
             end, filmed = _perform(robot, spoken, film, begun, what, out / "timeline.png", exited)
             if filmed is not None:
                 _write_film(filmed, out / f"{robot}.gif")
-    raise typer.Exit(0 if told(end).startswith("SUCCESS") else 1)
+    raise typer.Exit(exit_status(end))
 
 
 def _perform(
@@ -99,6 +99,7 @@ def _perform(
     from bench.demo.timeline import StreamListener
     from ghostshell_ros.cli.follow import NotThereError, RobotClient, run_task, told, wait_ready
     from ghostshell_ros.cli.robot_client import spun
+    from ghostshell_ros.cli.run_view import RunScreen
 
     try:
         with spun(lambda: RobotClient(robot)) as client:
@@ -107,7 +108,8 @@ def _perform(
             wait_ready(client, 60.0, alive=lambda: not exited)
             print(f"ready after {time.monotonic() - begun:.1f} s; model: {what}")
             print(f"instruction: {spoken}", flush=True)
-            end = run_task(client, spoken, timeout_s=300.0)
+            with RunScreen(client.view, client) as screen:
+                end = run_task(client, spoken, screen, timeout_s=300.0)
             print(told(end))
             stream.draw(client.view.model, client.process_id, spoken, picture)
             print(f"timeline: {picture}")

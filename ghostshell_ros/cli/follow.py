@@ -1,27 +1,33 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Send an instruction to a robot once it has come up, and follow what happens until its task has ended."""
+"""Send instructions to a robot once it has come up, and follow what happens until their tasks have ended."""
 
 from __future__ import annotations
 
+import json
+import math
 import queue
 import signal
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from dataclasses import dataclass, field, fields
+from enum import Enum
+from typing import Any, Protocol
 
 from diagnostic_msgs.msg import DiagnosticArray
 from ghostshell.action import RunTask
 from ghostshell.msg import KernelState, ProcessHeartbeat
 
-from ghostshell_ros.cli.run_view import RunListener, RunScreen, RunView
+from ghostshell_ros.cli.robot_client import WAIT_S, absent
+from ghostshell_ros.cli.run_view import RunListener, RunView, counted
 from ghostshell_ros.runtime.goal_client import GoalClient, GoalEnd, SentGoal
 from ghostshell_ros.runtime.lifecycle import TOPIC as DRIVER_STATES
 from ghostshell_ros.runtime.lifecycle import DriverState
 from ghostshell_ros.runtime.signing import signed
 from ghostshell_ros.wire.qos import LATCHED, SENSORS
 from ghostshell_ros.wire.values import seconds
-from skill_kernel.codes import TaskCode
+from skill_kernel.codes import Achievement, TaskCode
+from skill_kernel.events import EventBase
 from skill_kernel.processes.process import ProcessStatus
 from skill_kernel.roles import Act, key_role
 
@@ -36,10 +42,19 @@ SILENT_S = 4.0
 PROBE_S = 0.05
 """Time between two looks for the process scheduler."""
 CONFIRM_S = 5.0
+"""A task that is to end is waited for at most this long."""
+SETTLE_S, QUIET_END_S = 0.3, 0.05
+"""After the end of a task its last events are waited for, until none came for QUIET_END_S."""
 HERE_S = 0.5
 """The robot is told at this interval that somebody follows the task; without it for 5 s the robot ends it."""
+KEPT = 50
+"""Number of newest tasks that a client remembers."""
 NODES = ("process_scheduler", "skill_kernel", "channel_scheduler")
 """Nodes that a task needs."""
+
+
+EXITS = {Achievement.DONE: 0, Achievement.NOT_DONE: 1, Achievement.PARTLY_DONE: 3, Achievement.ANSWERED: 4}
+"""Exit statuses of a command that follows a task; 2 is for one without a robot."""
 
 
 class StartUp:
@@ -75,24 +90,82 @@ def failure(why: str, code: int) -> RunTask.Result:
     return RunTask.Result(status=ProcessStatus.FAILED.value, error_code=code, error_msg=why)
 
 
+def achieved(end: RunTask.Result) -> Achievement:
+    """Return what was achieved of a task; one whose robot does not say is done where it succeeded."""
+    obeyed = end.status == ProcessStatus.STOPPED and not end.error_code  # a stop word
+    if end.achievement or not (obeyed or ProcessStatus(end.status).ended):
+        return Achievement(end.achievement)
+    return Achievement.DONE if obeyed or end.status == ProcessStatus.SUCCESS else Achievement.NOT_DONE
+
+
+def exit_status(end: RunTask.Result) -> int:
+    """Return the exit status of the command that followed a task."""
+    return EXITS.get(achieved(end), 0)
+
+
 def told(end: RunTask.Result) -> str:
     """Return how a task ended in one line."""
-    why = f" ({end.error_msg})" if end.error_msg else ""
-    return f"{ProcessStatus(end.status).name}{why}{f': {end.summary}' if end.summary else ''}"
+    status = ProcessStatus(end.status)
+    name = achieved(end).name.replace("_", " ") if status in (ProcessStatus.SUCCESS, ProcessStatus.FAILED) else status.name
+    calls = f"{counted(end.calls_done, 'call')} done" if end.calls_done or end.calls_failed else ""
+    failed = f", {end.calls_failed} failed or refused" if end.calls_failed else ""
+    return f"{name}{f' ({end.error_msg})' if end.error_msg else ''}{f': {calls}{failed}' if calls else ''}"
+
+
+@dataclass(eq=False)
+class Sent:
+    """A task that was sent. `end` is None until it has ended; `why` says why it is to end before it is done."""
+
+    instruction: str
+    timeout_s: float = math.inf
+    begun_s: float = field(default_factory=time.monotonic)
+    goal: SentGoal | None = None
+    process_id: str = ""
+    why: str = ""
+    end: RunTask.Result | None = None
+    confirm_s: float = math.inf
+
+    @property
+    def running(self) -> bool:
+        """Return whether it has not ended."""
+        return self.end is None
+
+    def cancel(self, why: str) -> None:
+        """Ask the robot to end it; its end is waited for at most CONFIRM_S."""
+        if self.end is None and not self.why:
+            self.why, self.confirm_s = why, time.monotonic() + CONFIRM_S
+            if self.goal is not None:
+                self.goal.cancel()
+
+    def look(self, now_s: float, silent_s: float) -> None:
+        """End it where the robot is silent or does not confirm its end, and ask for its end at its deadline."""
+        if self.end is None and silent_s > SILENT_S:
+            self.cancel("the robot is silent")
+            silent = f"the robot's channel_scheduler is silent for {SILENT_S:g} s: the robot has ended, or this node died"
+            self.end = failure(silent, TaskCode.NODE_UNAVAILABLE)
+        elif now_s > self.begun_s + self.timeout_s:
+            self.cancel(f"not done within {self.timeout_s:g} s")
+        if now_s > self.confirm_s:
+            self.unconfirmed()
+
+    def unconfirmed(self) -> None:
+        """End it without the robot's answer."""
+        unknown = f"{self.why}; no answer says that it has ended: look with ghostshell ps, or ghostshell halt"
+        self.end = self.end or failure(unknown, TaskCode.NODE_UNAVAILABLE)
 
 
 class RobotClient(RunListener):
-    """Send a task to one robot's `run_task`; `view` shows it, and its end goes into `inbox` under the kind end."""
+    """Send tasks to one robot's `run_task`; `view` shows them, or `everything`. Their ends come into `inbox` as `end`."""
 
-    def __init__(self, robot: str) -> None:
+    def __init__(self, robot: str, *, everything: bool = False) -> None:
         super().__init__(robot, "ghostshell_cli")
+        self.robot = robot
         self._task = GoalClient(self, RunTask, "run_task")
         self._prober = self.steady_timer(PROBE_S, self._probe)
-        self._goal: SentGoal | None = None
-        self.process_id = ""
+        self.sent: list[Sent] = []
         self._here = self.create_publisher(ProcessHeartbeat, "sender_heartbeat", SENSORS)
         self.following = self.steady_timer(HERE_S, self._tell)
-        self.view = RunView(shows=lambda process_id: process_id in ("", self.process_id))
+        self.view = RunView(self.now_s() if everything else 0.0, shows=lambda i: everything or self._own(i), own=self._own)
         self._seen: set[str] = set()
         self.heard_s = time.monotonic()
         self.create_subscription(KernelState, "kernel_state", self._kernel, LATCHED)
@@ -101,25 +174,45 @@ class RobotClient(RunListener):
         self._start_up = StartUp(self.now_s())
         self.create_subscription(DiagnosticArray, DRIVER_STATES, self._on_drivers, LATCHED)
 
+    @property
+    def process_id(self) -> str:
+        """Return the process of the newest task, "" while it has none."""
+        return self.sent[-1].process_id if self.sent else ""
+
+    @property
+    def running(self) -> list[Sent]:
+        """Return the tasks that have not ended."""
+        return [sent for sent in self.sent if sent.running]
+
     def lacking(self) -> list[str]:
         """Return the nodes that a task still needs, or else its drivers. Those of a halted robot do not come up."""
         silent = [node for node in NODES if node not in self._seen]
         return silent or ([] if self._halted else self._start_up.coming(self.now_s()))
 
-    def send(self, instruction: str) -> None:
-        """Send the task; its end arrives in the inbox. On the executor's thread."""
-        goal = RunTask.Goal(instruction=instruction, sender="command line", door="chat")
-        goal = signed(self, "run_task", goal, key_role(Act.INSTRUCT))
-        self._goal = self._task.send(goal, on_end=self._ended, on_feedback=self._feedback)
+    def send(self, instruction: str, timeout_s: float = math.inf) -> Sent:
+        """Send a task that is to end after `timeout_s`. From any thread."""
+        sent = Sent(instruction, timeout_s)
+        self.sent = [*self.sent[-KEPT:], sent]
+        self.call_soon(self._send, sent)
+        return sent
 
-    def cancel(self) -> None:
-        """Cancel the task; its end still arrives."""
-        if self._goal is not None:
-            self._goal.cancel()
+    def _send(self, sent: Sent) -> None:
+        goal = RunTask.Goal(instruction=sent.instruction, sender="command line", door="chat")
+        goal = signed(self, "run_task", goal, key_role(Act.INSTRUCT))
+        sent.goal = self._task.send(
+            goal,
+            on_end=lambda end, result: self._ended(sent, end, result),
+            on_feedback=lambda feedback: setattr(sent, "process_id", feedback.state.process_id),
+        )
+        if sent.why:
+            sent.goal.cancel()
+
+    def _own(self, process_id: str) -> bool:
+        return not process_id or any(process_id == sent.process_id for sent in self.sent)
 
     def _tell(self) -> None:
-        if self.process_id:
-            self._here.publish(ProcessHeartbeat(process_ids=[self.process_id]))
+        if living := [sent.process_id for sent in self.running if sent.process_id]:
+            self._here.publish(ProcessHeartbeat(process_ids=living))
 
     def _probe(self) -> None:
         if self._task.server_is_ready():
@@ -138,29 +231,35 @@ class RobotClient(RunListener):
         self.heard_s = time.monotonic()
         self._seen.add("channel_scheduler")
 
-    def _feedback(self, feedback: RunTask.Feedback) -> None:
-        self.process_id = feedback.state.process_id
-
-    def _ended(self, end: GoalEnd, result: RunTask.Result | None) -> None:
+    def _ended(self, sent: Sent, end: GoalEnd, result: RunTask.Result | None) -> None:
         if result is None or end in (GoalEnd.REJECTED, GoalEnd.UNKNOWN):
             result = failure(f"the process scheduler did not take the task (goal {end.value})", TaskCode.NODE_UNAVAILABLE)
+        if sent.why and result.error_code == TaskCode.CANCELLED:
+            result.error_msg = f"{sent.why}, so it was ended"
+        sent.process_id = sent.process_id or result.process_id
+        sent.end = sent.end or result
         self.inbox.put(("end", result))
 
 
-def wait_ready(client: RobotClient, timeout_s: float, alive: Callable[[], bool] = lambda: True) -> None:
-    """Wait until the robot can take a task. Raises NotThereError at the deadline or when `alive` says no."""
-    deadline = time.monotonic() + timeout_s
+def wait_ready(
+    client: RobotClient,
+    timeout_s: float = WAIT_S,
+    alive: Callable[[], bool] = lambda: True,
+    tell: Callable[[str], object] = lambda _: None,
+) -> None:
+    """Wait until the robot can take a task, and `tell` what for. Raises NotThereError at the deadline, or when the robot is
+    not there or `alive` says no."""
+    begun_s = time.monotonic()
     while lacking := client.lacking():
-        robot = client.get_namespace().strip("/")
+        waited_s = time.monotonic() - begun_s
         if not alive():
             raise NotThereError("a process of the robot ended while it was starting; its log says why")
-        if time.monotonic() > deadline:
-            if lacking == [*NODES]:
-                where = f"on ROS domain {client.context.get_domain_id()}"
-                raise NotThereError(f"no robot '{robot}' answers {where}; start one with: ghostshell launch {robot}")
-            raise NotThereError(
-                f"robot '{robot}' is there, but not its {', '.join(lacking)}; the output of its launch says why"
-            )
+        if lacking == [*NODES] and (why := absent(client, client.robot, waited_s, timeout_s)):
+            raise NotThereError(why)
+        if waited_s > timeout_s:
+            needs = ", ".join(lacking)
+            raise NotThereError(f"robot '{client.robot}' is there, but not its {needs}; the output of its launch says why")
+        tell(f"waits for robot {client.robot}: {', '.join(lacking)}")
         time.sleep(PROBE_S)
 
 
@@ -177,7 +276,102 @@ def signals() -> Iterator[list[int]]:
             signal.signal(number, handler)
 
 
-def run_task(client: RobotClient, instruction: str, *, timeout_s: float, detach: bool = False) -> RunTask.Result:
+class Screen(Protocol):
+    """Show a run to whoever sent its tasks."""
+
+    def hear(self, kind: str, message: Any) -> None: ...
+    def say(self, text: str) -> None: ...
+    def refresh(self, waiting: str = "") -> None: ...
+
+
+_HEAD = ("stamp_s", "robot", "node", "session", "seq")
+
+
+class JsonScreen:
+    """Print the events of the tasks that were sent as JSON, an object a line."""
+
+    def __init__(self, client: RobotClient) -> None:
+        self._client, self._begun_s = client, client.now_s()
+
+    def hear(self, kind: str, message: Any) -> None:
+        """Print an event; its keys are the fields of its message in `msg/`, but for empty ones."""
+        if kind == "event" and any(message.process_id == sent.process_id for sent in self._client.sent):
+            self.show(**event_keys(message), time_s=round(self._client.now_s() - self._begun_s, 3))
+
+    def show(self, **keys: Any) -> None:
+        """Print an object."""
+        print(json.dumps(keys, ensure_ascii=False), flush=True)
+
+    def say(self, text: str) -> None:
+        """Print no text."""
+
+    def refresh(self, waiting: str = "") -> None:
+        """Print nothing between events."""
+
+
+def event_keys(event: EventBase) -> dict[str, Any]:
+    """Return the fields of an event that say something; `type` is its class, `kind` and `outcome` are names."""
+    given = {f.name: getattr(event, f.name) for f in fields(event) if f.name not in _HEAD}
+    named = {name: value.name if isinstance(value, Enum) else value for name, value in given.items()}
+    return {"type": type(event).__name__, **{name: v for name, v in named.items() if v not in ("", 0, -1, None, ())}}
+
+
+def end_keys(end: RunTask.Result, instruction: str) -> dict[str, Any]:
+    """Return the end of a task for `say --json`."""
+    same = ("process_id", "error_code", "error_msg", "calls_done", "calls_failed", "prompt_tokens", "completion_tokens")
+    return {
+        "type": "end",
+        "instruction": instruction,
+        "status": ProcessStatus(end.status).name,
+        "achievement": achieved(end).name,
+        "exit_status": exit_status(end),
+        **{name: getattr(end, name) for name in same},
+        "cost_usd": end.cost_usd if end.cost_usd >= 0 else None,
+    }
+
+
+class Follower:
+    """Show what happens to the tasks that a client has sent. `step` is called again and again, on one thread."""
+
+    def __init__(self, client: RobotClient, screen: Screen) -> None:
+        self.client, self.screen = client, screen
+        self._held: list[tuple[str, Any]] = []
+        self._told: set[Sent] = set()
+        self._heard_s = time.monotonic()
+
+    def step(self, wait_s: float = 0.1) -> list[Sent]:
+        """Show a message, or the state after `wait_s` without one. Return the tasks whose ends are complete by now.
+
+        Raises OSError or SystemExit when the terminal or the reader of the pipe has gone.
+        """
+        client = self.client
+        try:
+            kind, message = client.inbox.get(timeout=wait_s)
+            self._heard_s = time.monotonic()
+            if kind != "end":
+                self._held.append((kind, message))
+        except queue.Empty:
+            pass
+        now_s = time.monotonic()
+        for sent in client.running:
+            sent.look(now_s, now_s - client.heard_s)
+        # The goal's feedback tells which process is ours, a moment later than its first events.
+        while self._held and all(sent.process_id for sent in client.running):
+            self.screen.hear(*self._held.pop(0))
+        self.screen.refresh("waits for an answer of the robot" if client.running else "")
+        over = [sent for sent in client.sent if not sent.running and sent not in self._told and self._settled(sent, now_s)]
+        self._told.update(over)
+        return over
+
+    def _settled(self, sent: Sent, now_s: float) -> bool:
+        process = self.client.view.model.processes.get(sent.process_id)
+        shown = not sent.process_id or (process is not None and process.ended and self.client.inbox.empty())
+        return now_s - self._heard_s > (QUIET_END_S if shown else SETTLE_S)
+
+
+def run_task(
+    client: RobotClient, instruction: str, screen: Screen, *, timeout_s: float, detach: bool = False
+) -> RunTask.Result:
     """Send an instruction and show what happens until the task has ended, or only until it has begun.
 
     A signal, a screen that has gone and the deadline cancel it; its end is then waited for at most CONFIRM_S, or until the
@@ -185,44 +379,22 @@ def run_task(client: RobotClient, instruction: str, *, timeout_s: float, detach:
     """
     if detach:
         client.following.cancel()
-    client.call_soon(client.send, instruction)
-    deadline = time.monotonic() + timeout_s
-    end, settle_s, cancelled = None, 0.0, ""
-    held: list[tuple[str, Any]] = []
-    with signals() as asked_to_end, RunScreen(client.view, client) as screen:
-        while end is None or time.monotonic() < settle_s:
-            why = f"asked to end by {signal.Signals(asked_to_end[0]).name}" if asked_to_end else ""
+    sent, follower = client.send(instruction, timeout_s), Follower(client, screen)
+    with signals() as asked_to_end:
+        while True:
+            if asked_to_end:
+                sent.cancel(f"asked to end by {signal.Signals(asked_to_end[0]).name}")
+            if len(asked_to_end) > 1 and sent.running:
+                sent.unconfirmed()
             try:
-                kind, message = client.inbox.get(timeout=0.1)
-                if kind == "end":
-                    end, settle_s = message, time.monotonic() + 0.3
-                else:
-                    held.append((kind, message))
-            except queue.Empty:
-                pass
-            try:
-                # The goal's feedback tells which process is ours, a moment later than its first events.
-                while held and (client.process_id or end is not None):
-                    screen.hear(*held.pop(0))
-                screen.refresh()
+                if follower.step():
+                    break
             except (OSError, SystemExit):  # the terminal has gone, or the reader of the pipe, for which rich exits
-                why = "nobody reads any more"
-            if end is None and time.monotonic() - client.heard_s > SILENT_S:
-                client.cancel()
-                silent = f"the robot's channel_scheduler is silent for {SILENT_S:g} s: the robot has ended, or this node died"
-                return failure(silent, TaskCode.NODE_UNAVAILABLE)
-            if end is None and detach and client.process_id:
-                how = f"it goes on; ghostshell stop {client.process_id} ends it"
-                return RunTask.Result(status=ProcessStatus.IN_PROGRESS.value, error_msg=how)
-            late = time.monotonic() > deadline
-            if end is None and cancelled and (late or len(asked_to_end) > 1):
-                unknown = f"{cancelled}; no answer says that it has ended: look with ghostshell ps, or ghostshell halt"
-                return failure(unknown, TaskCode.NODE_UNAVAILABLE)
-            if late and not cancelled:
-                why = f"not done within {timeout_s:g} s"
-            if end is None and why and not cancelled:
-                client.cancel()
-                cancelled, deadline = why, time.monotonic() + CONFIRM_S
-    if cancelled and end.error_code == TaskCode.CANCELLED:
-        end.error_msg = f"{cancelled}, so it was ended"
-    return end
+                sent.cancel("nobody reads any more")
+                if not sent.running:
+                    break
+            if detach and sent.process_id and sent.running:
+                how = f"it goes on; ghostshell stop {sent.process_id} ends it"
+                return RunTask.Result(status=ProcessStatus.IN_PROGRESS.value, error_msg=how, process_id=sent.process_id)
+    assert sent.end is not None
+    return sent.end

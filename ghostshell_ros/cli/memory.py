@@ -34,6 +34,7 @@ _AGE = re.compile(r"(\d+(?:\.\d+)?)([smhd])")
 _UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
 
 
+@memory.command("ask", hidden=True)
 @memory.command("query")
 def query(
     question: Annotated[str, typer.Argument(help="a question in words; nothing: list what fits the options")] = "",

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from ghostshell_ros.cli.output import fail
-from ghostshell_ros.cli.robot_client import RobotClient
+from ghostshell_ros.cli.robot_client import WAIT_S, RobotClient
 from ghostshell_ros.cli.say import Robot, Wait
 from skill_kernel.config.sections import shown
 from skill_kernel.roles import ACT_OF, Act, Role, key_role
@@ -88,7 +88,7 @@ def _adding(app: typer.Typer, kind: int, told: str) -> None:
     """Add the command that keeps a sentence of a kind."""
 
     @app.command("add", help=told)
-    def add(sentence: Sentence, name: OwnName = "", robot: Robot = "coco", wait: Wait = 5.0) -> None:
+    def add(sentence: Sentence, name: OwnName = "", robot: Robot = "", wait: Wait = WAIT_S) -> None:
         with _book(robot, wait) as client:
             added = client.do("ADD", sentence=sentence, name=name, kind=kind, author=getpass.getuser()).prescription
         _show([added])
@@ -100,7 +100,7 @@ def _switching(app: typer.Typer, client: Any, command: str, told: str) -> None:
     """Add a command that takes only a name."""
 
     @app.command(command.lower(), help=told)
-    def switch(name: Name, robot: Robot = "coco", wait: Wait = 5.0) -> None:
+    def switch(name: Name, robot: Robot = "", wait: Wait = WAIT_S) -> None:
         with client(robot, wait) as asked:
             _switched(command, name, asked.do(command, name=name))
 
@@ -123,8 +123,8 @@ _switching(reflex, _reflexes, "ENABLE", "Let an approved reflex that was disable
 
 def prescribe(
     sentence: Sentence,
-    robot: Robot = "coco",
-    wait: Wait = 5.0,
+    robot: Robot = "",
+    wait: Wait = WAIT_S,
     dry: Annotated[bool, typer.Option("--dry", help="only say where it belongs")] = False,
 ) -> None:
     """Send a sentence to the layer whose latency fits, and say which and why: a task begins, a guideline holds from now on, a
@@ -146,8 +146,8 @@ def prescribe(
 
 @task.command("list")
 def list_tasks(
-    robot: Robot = "coco",
-    wait: Wait = 5.0,
+    robot: Robot = "",
+    wait: Wait = WAIT_S,
     all_: Annotated[bool, typer.Option("--all", help="guidelines and reflexes, too")] = False,
 ) -> None:
     """Show the tasks of a robot, with the reason why each is one."""
@@ -157,14 +157,14 @@ def list_tasks(
 
 
 @task.command("run")
-def run_task(name: Name, robot: Robot = "coco", wait: Wait = 5.0) -> None:
+def run_task(name: Name, robot: Robot = "", wait: Wait = WAIT_S) -> None:
     """Begin a task now; `ghostshell ps` shows how it goes."""
     with _book(robot, wait) as client:
         print(f"{name}: process {client.do('RUN', name=name, author=getpass.getuser()).process_id}")
 
 
 @guideline.command("list")
-def list_guidelines(robot: Robot = "coco", wait: Wait = 5.0) -> None:
+def list_guidelines(robot: Robot = "", wait: Wait = WAIT_S) -> None:
     """Show the guidelines of a robot, and the reflexes that contradict one."""
     with _book(robot, wait) as client:
         shown = [p for p in client.prescriptions() if p.kind == GUIDELINE or (p.kind == REFLEX and p.conflicts)]
@@ -174,8 +174,8 @@ def list_guidelines(robot: Robot = "coco", wait: Wait = 5.0) -> None:
 @reflex.command("add")
 def add_reflex(
     sentence: Annotated[str, typer.Argument(help='such as "when anything is closer than 0.2 m in front, step back 0.5 m"')],
-    robot: Robot = "coco",
-    wait: Wait = 3.0,
+    robot: Robot = "",
+    wait: Wait = WAIT_S,
     name: OwnName = "",
     priority: Annotated[int, typer.Option(min=0, max=100, help="a higher one interrupts a lower one")] = 50,
     cooldown_s: Annotated[float, typer.Option(min=0.1, help="rest after its action [s]")] = 2.0,
@@ -199,19 +199,22 @@ def add_reflex(
 
 
 @reflex.command("list")
-def list_reflexes(robot: Robot = "coco", wait: Wait = 3.0) -> None:
+def list_reflexes(robot: Robot = "", wait: Wait = WAIT_S) -> None:
     """Show the reflexes of a robot, and the guidelines that contradict one."""
     from rich.console import Console
     from rich.table import Table
 
     with _reflexes(robot, wait) as client:
         reflexes = client.do("LIST").reflexes
-        table = Table("name", "state", "prio", "holds", "fired", "µs", "sentence", "why or last")
+        table = Table("name", "state", "prio", "holds", "fired", "µs")
         for state in reflexes:
             table.add_row(*_row(state))
         if reflexes:
             Console().print(table)
-        else:
+        for state in reflexes:
+            why = state.reason or state.last
+            print(f"{state.name}: “{shown(state.sentence, SHOWN)}”{f'; {why}' if why else ''}")
+        if not reflexes:
             print(f"{robot}: there are no reflexes")
         for one in client.prescriptions(CONFLICTS_S):
             for conflict in one.conflicts if one.kind == REFLEX else ():
@@ -219,7 +222,7 @@ def list_reflexes(robot: Robot = "coco", wait: Wait = 3.0) -> None:
 
 
 @reflex.command("show")
-def show_reflex(name: Name, robot: Robot = "coco", wait: Wait = 3.0) -> None:
+def show_reflex(name: Name, robot: Robot = "", wait: Wait = WAIT_S) -> None:
     """Show one reflex with its code."""
     with _reflexes(robot, wait) as client:
         _show_reflexes(client.do("LIST", name=name).reflexes)
@@ -242,8 +245,8 @@ def observations_in(file: Path) -> str:
 @reflex.command("test")
 def test_reflex(
     name: Name,
-    robot: Robot = "coco",
-    wait: Wait = 3.0,
+    robot: Robot = "",
+    wait: Wait = WAIT_S,
     file: Annotated[
         Path | None, typer.Option(help="recorded observations, one as JSON a line; none: those of the last minutes")
     ] = None,
@@ -257,8 +260,8 @@ def test_reflex(
 @reflex.command("approve")
 def approve_reflex(
     name: Name,
-    robot: Robot = "coco",
-    wait: Wait = 3.0,
+    robot: Robot = "",
+    wait: Wait = WAIT_S,
     by: Person = "",
     yes: Annotated[bool, typer.Option("--yes", help="do not ask")] = False,
 ) -> None:
@@ -274,7 +277,7 @@ def approve_reflex(
 
 
 @reflex.command("disable")
-def disable_reflex(name: Name, robot: Robot = "coco", wait: Wait = 3.0, by: Person = "") -> None:
+def disable_reflex(name: Name, robot: Robot = "", wait: Wait = WAIT_S, by: Person = "") -> None:
     """Keep a reflex from firing until it is enabled."""
     with _reflexes(robot, wait) as client:
         _switched("DISABLE", name, client.do("DISABLE", name=name, person=by or getpass.getuser()))
@@ -286,7 +289,7 @@ def _row(state: Any) -> list[str]:
         holds = f"unknown: {state.stale_field}"
     acts = "acting" if state.acting else STATES[state.state]
     counts = [str(state.priority), holds, str(state.fired), f"{state.mean_us:.0f}"]
-    return [state.name, acts, *counts, shown(state.sentence, SHOWN), state.reason or state.last]
+    return [state.name, acts, *counts]
 
 
 def _show_reflexes(reflexes: Iterable[Any]) -> None:

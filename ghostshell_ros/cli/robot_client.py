@@ -1,15 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Spin the node of a command, and call one service of a running robot."""
+"""Find the robots that are there, spin the node of a command, and call one service of a running robot."""
 
 from __future__ import annotations
 
+import os
 import queue
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ghostshell_ros.cli.output import fail
+from ghostshell_ros.halt_door import robots_here
 from skill_kernel.roles import Role
 
 if TYPE_CHECKING:
@@ -21,6 +24,79 @@ N = TypeVar("N", bound="RuntimeNode")
 
 AGAIN_S = 0.5
 """Time between two requests while none is answered."""
+WAIT_S = 10.0
+"""Default wait for a robot."""
+ABSENT_S = 3.0
+"""A robot of which nothing is found for so long is not there, unless a launch has just begun or one waits longer for it."""
+LAUNCH_S = 60.0
+"""A launch that began less long ago may still bring up its robot."""
+LOOK_S = 0.1
+"""Time between two looks for a robot."""
+COMMAND = "ghostshell_"
+"""Beginning of the names of commands' nodes."""
+SERVED = "/control_halt"
+"""Service of every robot's safety gate, by which its namespace is known."""
+
+
+def domain() -> str:
+    """Return the ROS domain of this command as the safety gates of this machine name it."""
+    return os.environ.get("ROS_DOMAIN_ID", "").lstrip("0") or "0"
+
+
+def launch_begins() -> bool:
+    """Return whether a launch on this machine began less than LAUNCH_S ago."""
+    up_s, ticks = float(Path("/proc/uptime").read_text().split()[0]), os.sysconf("SC_CLK_TCK")
+    for process in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError, ValueError, IndexError):
+            words = (process / "cmdline").read_bytes().split(b"\0")[:4]
+            if b"launch" in words[1:] and any(word.endswith((b"/ghostshell", b"/ros2")) for word in words):
+                began_s = int((process / "stat").read_text().rpartition(")")[2].split()[19]) / ticks
+                if up_s - began_s < LAUNCH_S:
+                    return True
+    return False
+
+
+def robots_of(node: Any) -> list[str]:
+    """Return the namespaces of the robots that a node has discovered, and those of this machine."""
+    served = (name for name, _ in node.get_service_names_and_types())
+    return sorted({name.removesuffix(SERVED).strip("/") for name in served if name.endswith(SERVED)} | {*robots_here(domain())})
+
+
+def absent(node: Any, robot: str, waited_s: float, wait_s: float) -> str:
+    """Return why a robot is given up after `waited_s` of `wait_s`, with the robots that are there; "" while it may come."""
+    if waited_s < min(wait_s, ABSENT_S):
+        return ""
+    found = robots_of(node)
+    if waited_s < wait_s and (
+        wait_s > WAIT_S
+        or robot in found
+        or any(space.strip("/") == robot and name[:11] != COMMAND for name, space in node.get_node_names_and_namespaces())
+        or launch_begins()
+    ):
+        return ""
+    return f"no robot '{robot}' answers on ROS domain {domain()}; {there_is(found, robot)}"
+
+
+def there_is(found: list[str], robot: str = "") -> str:
+    """Return which robots are there, or how to start one."""
+    others = [name for name in found if name != robot]
+    return f"there is: {', '.join(others)}" if others else f"start one with: ghostshell launch {robot or 'coco'}"
+
+
+def only_robot(wait_s: float = WAIT_S) -> str:
+    """Return the only robot that is there; end the command with status 2 when there is none, or more than one."""
+    found = robots_here(domain())
+    if not found:
+        begun_s, waited_s = time.monotonic(), 0.0
+        with spun(lambda: command_node("")) as node:
+            while not found and (waited_s < ABSENT_S or (waited_s < wait_s and launch_begins())):
+                time.sleep(LOOK_S)
+                found, waited_s = robots_of(node), time.monotonic() - begun_s
+    if len(found) == 1:
+        return found[0]
+    if found:
+        fail(f"there are several robots: {', '.join(found)}; name one with --robot or in GHOSTSHELL_ROBOT")
+    return fail(f"no robot answers on ROS domain {domain()}; {there_is(found)}")
 
 
 @contextmanager
@@ -47,6 +123,17 @@ def command_node(robot: str) -> RuntimeNode:
     from ghostshell_ros.runtime.node import RuntimeNode
 
     return RuntimeNode("ghostshell_cli", namespace=robot, use_global_arguments=False)
+
+
+def received(inbox: queue.Queue[Any], node: Any, robot: str, wait_s: float) -> Any:
+    """Return what arrives in an inbox, or None when nothing does in `wait_s`; end the command when the robot is not there."""
+    begun_s = time.monotonic()
+    while (waited_s := time.monotonic() - begun_s) < wait_s:
+        with suppress(queue.Empty):
+            return inbox.get(timeout=max(0.0, min(LOOK_S, wait_s - waited_s)))
+        if why := absent(node, robot, waited_s, wait_s):
+            fail(why)
+    return None
 
 
 class RobotClient:
@@ -94,12 +181,16 @@ class RobotClient:
         A service that has not discovered its client yet loses its answer.
         """
         answers: queue.Queue[Any] = queue.Queue()
-        end_s = time.monotonic() + self._wait_s
-        while (left_s := end_s - time.monotonic()) > 0:
+        begun_s, waited_s = time.monotonic(), 0.0
+        while (left_s := self._wait_s - waited_s) > 0:
             sent = self._signed(request, role)
             self.node.call_soon(lambda r=sent, s=left_s: self._client.ask(r, answers.put, deadline_s=s, wait_s=s))
-            if (answer := self._next(answers, min(AGAIN_S, left_s))) is not None:
-                return answer
+            with suppress(queue.Empty):
+                if (answer := answers.get(timeout=min(AGAIN_S, left_s))) is not None:
+                    return answer
+            waited_s = time.monotonic() - begun_s
+            if left_s > AGAIN_S and (why := absent(self.node, self._robot, waited_s, self._wait_s)):
+                fail(why)
         return fail(self._nobody)
 
     def ask(self, request: Any, answer_s: float = 0.0, role: Role = Role.ANONYMOUS) -> Any:
@@ -107,7 +198,7 @@ class RobotClient:
         answers: queue.Queue[Any] = queue.Queue()
         sent, deadline_s = self._signed(request, role), answer_s or self._wait_s
         self.node.call_soon(lambda: self._client.ask(sent, answers.put, deadline_s=deadline_s, wait_s=self._wait_s))
-        return self._next(answers, self._wait_s + deadline_s) or fail(self._nobody)
+        return received(answers, self.node, self._robot, self._wait_s + deadline_s) or fail(self._nobody)
 
     def _signed(self, request: Any, role: Role) -> Any:
         from ghostshell_ros.runtime.signing import signed
@@ -116,12 +207,5 @@ class RobotClient:
 
     def latched(self, within_s: float | None = None) -> Any:
         """Return the message of the topic; None where none comes within `within_s`, if that is given."""
-        message = self._next(self._heard, self._wait_s if within_s is None else within_s)
+        message = received(self._heard, self.node, self._robot, self._wait_s if within_s is None else within_s)
         return message if message is not None or within_s is not None else fail(self._nobody)
-
-    @staticmethod
-    def _next(inbox: queue.Queue[Any], within_s: float) -> Any:
-        try:
-            return inbox.get(timeout=within_s)
-        except queue.Empty:
-            return None

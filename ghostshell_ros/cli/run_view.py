@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 from ghostshell.msg import Plan, ProcessArray, ProcessState, ReflexStateArray, StepQueue, Subtask
 
-from function_tokens.run_model import REFLEX_ID, ProcessRun, RunModel, call_label, reflex_name
+from function_tokens.run_model import REFLEX_ID, CallRun, ProcessRun, RunModel, call_label, reflex_name
 from function_tokens.scheduling.queues import MOST_SHOWN
 from ghostshell_ros.runtime.node import RuntimeNode
 from ghostshell_ros.wire.events import read_events
 from ghostshell_ros.wire.qos import LATCHED, PLANS, QUEUES
 from ghostshell_ros.wire.values import seconds
+from skill_kernel.codes import Outcome
 from skill_kernel.config.sections import shown
 from skill_kernel.events import (
     CallEvent,
@@ -37,8 +38,17 @@ UNLISTED = frozenset({"step", "if", "else", "wait", "subtask_complete", "replace
 """Built-ins not shown as motion."""
 
 SOURCES = {ProcessState.REACTIVE: "a guideline's task", ProcessState.IDLE: "idle behaviour"}
-NAMES = {"s3": "S3 processes", "s2": "S2 plan", "s1p": "S1 first action", "s1": "S1 actions", "judge": "judge of conditions"}
+NAMES = {
+    "s3": "S3 processes",
+    "s2": "S2 plan",
+    "s1p": "S1 first action",
+    "s1": "S1 actions",
+    "stream": "model",
+    "judge": "judge of conditions",
+}
 SHOWN = 90
+QUIET_S, AGAIN_S = 1.0, 5.0
+"""Without a terminal, what is waited for is printed after this long without a line, and at this interval from then on."""
 QUEUE_SLOTS = 3
 REPEAT_S = 5.0
 """An error of a process that comes again this soon is the same one: model, stream and process each report it."""
@@ -78,12 +88,19 @@ class RunView:
     """Keep a view of `model`: `hear` returns new lines, `table` the current state.
 
     Leave out processes that `shows` does not name, that began before `begun_s`, or that had ended before the first message
-    on processes. A plan waits until its process is known, because plans of ended tasks are latched too.
+    on processes. A plan waits until its process is known, because plans of ended tasks are latched too. Whoever sent the
+    tasks that are `own` knows their instructions and is told of their ends; their lines have a number only while several run.
     """
 
-    def __init__(self, begun_s: float = 0.0, *, shows: Callable[[str], bool] = lambda process_id: True) -> None:
+    def __init__(
+        self,
+        begun_s: float = 0.0,
+        *,
+        shows: Callable[[str], bool] = lambda process_id: True,
+        own: Callable[[str], bool] = lambda process_id: False,
+    ) -> None:
         self.model = RunModel()
-        self._begun_s, self._shows = begun_s, shows
+        self._begun_s, self._shows, self._own = begun_s, shows, own
         self._past: set[str] | None = None
         self._known: set[str] = set()
         self._plans: dict[str, Plan] = {}
@@ -124,15 +141,17 @@ class RunView:
                 self._plans.pop(p.process_id, None)
                 continue
             fresh = p.process_id not in self._known
+            status, why = ProcessStatus(p.status).name, ", ".join(p.pause_causes)
             if fresh:
                 self._known.add(p.process_id)
-                lines += self._numbered(p.process_id, f"{SOURCES.get(p.source, 'task')}: {p.instruction}")
-            status, why = ProcessStatus(p.status).name, ", ".join(p.pause_causes)
+                if not self._own(p.process_id):
+                    lines += self._numbered(p.process_id, f"{SOURCES.get(p.source, 'task')}: {p.instruction}")
             shown = {"instruction": p.instruction, "source": ProcessSource(p.source).name}
             news = self.model.see_process(p.process_id, now_s, status=status, why=why, **shown)
             if p.process_id in self._plans:
                 lines += self._numbered(p.process_id, self.plan(self._plans.pop(p.process_id), now_s))
-            if news and (not fresh or (status, why) != ("IN_PROGRESS", "")):
+            told_elsewhere = self._own(p.process_id) and p.status >= ProcessState.SUCCESS
+            if news and not told_elsewhere and (not fresh or (status, why) != ("IN_PROGRESS", "")):
                 error = self._once(p.process_id, p.message, now_s) if p.status >= ProcessState.SUCCESS else ""
                 note = f": {error}" if error else ""
                 lines += self._numbered(p.process_id, f"{status}{f' ({why})' if why else ''}{note}")
@@ -205,6 +224,8 @@ class RunView:
             error = self._once(event.process_id, event.error_msg, now_s)
             outcome = f"failed after {took_s:.1f} s{f': {error}' if error else ''}"
         cached = f", {event.cached_tokens} of them cached" if event.cached_tokens else ""
+        if not (event.prompt_tokens or event.completion_tokens or event.failed):
+            return ""  # no language model
         return f"{name} {outcome} ({event.prompt_tokens} tokens in{cached}, {event.completion_tokens} out)"
 
     def _call(self, event: CallEvent) -> str:
@@ -212,9 +233,9 @@ class RunView:
             return ""
         if event.kind is CallKind.STARTED:
             return f"  {call_label(event.function, event.arguments)} [{'+'.join(event.channels)}]"
-        if event.kind is CallKind.ENDED:
-            return f"  {event.function} {event.outcome_name or '?'} {event.told}".rstrip()
-        return ""
+        if event.kind is not CallKind.ENDED or (event.function == "text" and event.outcome is Outcome.DONE):
+            return ""  # what is said is told when it begins
+        return f"  {event.function} {event.outcome_name or '?'}{': ' if event.told else ''}{event.told}"
 
     def _reflex_call(self, event: CallEvent) -> list[str]:
         name = reflex_name(event.process_id)
@@ -227,25 +248,44 @@ class RunView:
     def _numbered(self, process_id: str, line: str) -> list[str]:
         if not line:
             return []
+        if self._own(process_id) and (not process_id or len(self._living()) < 2):
+            return [line]
         return [f"{self.number(process_id)}  {line}" if process_id else f"–  {line}"]
+
+    def _living(self) -> list[tuple[str, ProcessRun]]:
+        """Return the processes of people, guidelines and models that have not ended."""
+        found = self.model.processes.items()
+        return [(i, p) for i, p in found if p.instruction and not p.ended and not i.startswith(REFLEX_ID)]
+
+    def waiting(self, now_s: float) -> str:
+        """Return in a line what each living process does now, and for how long; "" when none lives."""
+        doing = []
+        for process_id, process in self._living():
+            thinks = [f"{NAMES.get(x, x)} thinks for {now_s - q.begun_s:.0f} s" for x, q in process.asking.items()]
+            moves = [f"{call_label(c.function, c.arguments)} for {_running_s(c, now_s):.0f} s" for c in _acting(process)]
+            what = f"{process.status.lower()} for {now_s - process.states[-1].begin_s:.0f} s" if process.states else "begins"
+            who = "" if len(self._living()) == 1 else f"{self.number(process_id)}  "
+            doing.append(who + (", ".join(moves + thinks) or f"{what}{f' ({process.why})' if process.why else ''}"))
+        return "; ".join(doing)
 
     def rows(self, now_s: float) -> list[tuple[str, str, str]]:
         """Return a row for the reflexes and for each loop of each living process: its name, its state and its cost."""
         acting = [c for c in self.model.calls.values() if c.running and c.process_id.startswith(REFLEX_ID)]
         reflexes = ", ".join(f"{reflex_name(c.process_id)}: {call_label(c.function, c.arguments)}" for c in acting)
         rows = [("S0 reflexes", reflexes or "watch", "no model")]
-        for process_id, process in self.model.processes.items():
-            if process_id.startswith(REFLEX_ID) or process.ended or not process.instruction:
-                continue
+        for process_id, process in self._living():
             why = f" ({process.why})" if process.why else ""
-            state = f"{process.status}{why}: {process.instruction}"
+            state = f"{process.status}{why} {now_s - process.begun_s:.1f} s: {process.instruction}"
             rows.append((f"process {self.number(process_id)}", state, _cost(process)))
             known = {usage.layer for usage in process.usage} | process.asking.keys()
             for name in (x for x in NAMES if x in known):
                 rows.append((f"  {NAMES[name]}", _doing(process, name, now_s), _layer_cost(process, name)))
-            moving = [c for c in process.calls.values() if c.running and c.function not in UNLISTED]
-            moves = ", ".join(f"{call_label(c.function, c.arguments)} [{'+'.join(c.channels)}]" for c in moving)
-            rows.append(("  body", moves or "nothing moves", f"{process.steps_done} steps done"))
+            moves = [
+                f"{_running_s(c, now_s):.1f} s {call_label(c.function, c.arguments)} [{'+'.join(c.channels)}]"
+                for c in _acting(process)
+            ]
+            steps = f"{counted(process.steps_done, 'step')} done" if process.steps_done else ""
+            rows.append(("  body", ", ".join(moves) or "nothing moves", steps))
         return rows
 
     def table(self, now_s: float) -> Table:
@@ -260,14 +300,18 @@ class RunView:
 
 
 class RunScreen:
-    """Print the lines of a view and, on a terminal, keep its table below them. `listener` gives messages and the time."""
+    """Print the lines of a view. On a terminal keep its table below them, else print now and then what is waited for.
+
+    `listener` gives messages and the time.
+    """
 
     def __init__(self, view: RunView, listener: RunListener, *, table: bool = True) -> None:
         from rich.console import Console
         from rich.live import Live
 
         self.view, self._now_s, self._console = view, listener.now_s, Console()
-        self._begun_s = self._now_s()
+        self._begun_s = self._printed_s = self._now_s()
+        self._waits_s = QUIET_S if table and not self._console.is_terminal else float("inf")
         self._live = Live(console=self._console, auto_refresh=False) if table and self._console.is_terminal else None
 
     def __enter__(self) -> RunScreen:
@@ -277,19 +321,47 @@ class RunScreen:
 
     def __exit__(self, *_: object) -> None:
         if self._live is not None:
+            self._live.update("", refresh=True)
             self._live.stop()
+
+    def begin(self) -> None:
+        """Count the time of the lines from now on."""
+        self._begun_s = self._now_s()
 
     def hear(self, kind: str, message: Any) -> None:
         """Print the new lines of a message of the listener's inbox."""
         now_s = self._now_s()
         for line in self.view.hear(kind, message, now_s):
-            text = f"{now_s - self._begun_s:8.2f} s  {line}"
-            self._console.print(text, soft_wrap=True, markup=False, highlight=False)
+            self.say(f"{now_s - self._begun_s:8.2f} s  {line}")
 
-    def refresh(self) -> None:
-        """Show the current state below the lines."""
+    def say(self, text: str) -> None:
+        """Print a line."""
+        self._printed_s = self._now_s()
+        self._console.print(text, soft_wrap=True, markup=False, highlight=False)
+
+    def refresh(self, waiting: str = "") -> None:
+        """Show the current state, or what is waited for, below the lines."""
+        now_s = self._now_s()
         if self._live is not None:
-            self._live.update(self.view.table(self._now_s()), refresh=True)
+            shows = self.view.table(now_s) if self.view.waiting(now_s) else f"{waiting} {now_s - self._begun_s:.1f} s"
+            self._live.update(shows, refresh=True)
+        elif now_s - self._printed_s > self._waits_s:
+            self._waits_s = AGAIN_S
+            if text := self.view.waiting(now_s) or waiting:
+                self.say(f"{now_s - self._begun_s:8.2f} s  … {text}")
+
+
+def counted(number: int, what: str) -> str:
+    """Return a number of things in words."""
+    return f"{number} {what}{'s' * (number != 1)}"
+
+
+def _acting(process: ProcessRun) -> list[CallRun]:
+    return [c for c in process.calls.values() if c.running and c.function not in UNLISTED]
+
+
+def _running_s(call: CallRun, now_s: float) -> float:
+    return now_s - (now_s if call.start_s is None else call.start_s)
 
 
 def _doing(process: ProcessRun, name: str, now_s: float) -> str:
@@ -314,10 +386,11 @@ def _bar(process: ProcessRun) -> str:
 def _cost(process: ProcessRun) -> str:
     tokens = sum(x.prompt_tokens + x.completion_tokens for x in process.usage)
     priced = [x.cost_usd for x in process.usage if x.cost_usd >= 0]
-    return f"{tokens} tokens{f', ${sum(priced):.4f}' if priced else ''}"
+    return f"{tokens} tokens{f', ${sum(priced):.4f}' if priced else ''}" if tokens else ""
 
 
 def _layer_cost(process: ProcessRun, name: str) -> str:
     usage = usage_of(process.usage, name)
     skipped = f", {usage.skipped} saved" if usage.skipped else ""
-    return f"{usage.calls + (name in process.asking)} calls{skipped}, {usage.prompt_tokens + usage.completion_tokens} tokens"
+    tokens = usage.prompt_tokens + usage.completion_tokens
+    return f"{counted(usage.calls + (name in process.asking), 'call')}{skipped}{f', {tokens} tokens' if tokens else ''}"

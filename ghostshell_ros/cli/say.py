@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from ghostshell_ros.cli.output import fail
-from ghostshell_ros.cli.robot_client import RobotClient, spun
+from ghostshell_ros.cli.robot_client import WAIT_S, RobotClient, only_robot, spun
 from skill_kernel.config.sections import shown
 from skill_kernel.roles import Role
 
@@ -23,47 +23,66 @@ def _namespace(robot: str) -> str:
     return name
 
 
-Robot = Annotated[str, typer.Option("--robot", envvar="GHOSTSHELL_ROBOT", callback=_namespace, help="namespace of the robot")]
-Wait = Annotated[float, typer.Option(min=0.1, help="wait for the robot at most [s]")]
+def _robot(context: typer.Context, robot: str) -> str:
+    """Return the robot that is named, or else the only one that is there."""
+    source = context.get_parameter_source("robot")
+    return only_robot() if source is None or source.name == "DEFAULT" else _namespace(robot)
+
+
+_ROBOT_HELP = "name of the robot; without it, the only one that is there"
+Robot = Annotated[
+    str, typer.Option("--robot", envvar="GHOSTSHELL_ROBOT", callback=_robot, help=_ROBOT_HELP, show_default=False)
+]
+_WAIT_HELP = "how long to wait for the robot, in seconds; up to 10, it is given up after 3 when nothing of it is found"
+Wait = Annotated[float, typer.Option(min=0.1, help=_WAIT_HELP)]
 
 
 def say(
     instruction: Annotated[str, typer.Argument(help="what the robot should do, in plain words")],
-    robot: Robot = "coco",
-    wait: Wait = 10.0,
+    robot: Robot = "",
+    wait: Wait = WAIT_S,
     timeout: Annotated[float, typer.Option(min=1.0, help="end the task after this time, in seconds")] = 600.0,
     detach: Annotated[bool, typer.Option("--detach", help="return when the task has begun, and let it go on")] = False,
+    json: Annotated[bool, typer.Option("--json", help="an event a line as a JSON object, the end of the task last")] = False,
 ) -> None:
     """Send an instruction and follow the task live until it ends. The task ends with this command: by Ctrl-C, with the
     terminal, and within 5 s of a connection that is lost; with --detach it goes on.
 
-    Exit status: 0 the task succeeded, 1 it did not, 2 no robot answers.
+    Exit status: 0 the task is done, 1 nothing of it was done, 2 no robot answers, 3 it is partly done, 4 the robot only
+    answered.
     """
     from ghostshell_ros.cli import follow
-    from skill_kernel.processes.process import ProcessStatus
+    from ghostshell_ros.cli.run_view import RunScreen
 
     try:
         with spun(lambda: follow.RobotClient(robot)) as client:
-            follow.wait_ready(client, wait)
-            end = follow.run_task(client, instruction, timeout_s=timeout, detach=detach)
+            if json:
+                screen = follow.JsonScreen(client)
+                follow.wait_ready(client, wait)
+                end = follow.run_task(client, instruction, screen, timeout_s=timeout, detach=detach)
+                screen.show(**follow.end_keys(end, instruction))
+            else:
+                with RunScreen(client.view, client) as shown:
+                    follow.wait_ready(client, wait, tell=shown.refresh)
+                    shown.begin()
+                    end = follow.run_task(client, instruction, shown, timeout_s=timeout, detach=detach)
+                print(follow.told(end), flush=True)
     except follow.NotThereError as error:
         fail(error, command="say")
-    print(follow.told(end))
-    obeyed = end.status == ProcessStatus.STOPPED and not end.error_code
-    raise typer.Exit(0 if obeyed or end.status in (ProcessStatus.SUCCESS, ProcessStatus.IN_PROGRESS) else 1)
+    raise typer.Exit(follow.exit_status(end))
 
 
 As = Annotated[Role, typer.Option("--as", help="role whose key proves who asks; what safety halts only safety clears")]
 
 
-def halt(robot: Robot = "coco", wait: Wait = 10.0, as_: As = Role.OPERATOR) -> None:
+def halt(robot: Robot = "", wait: Wait = WAIT_S, as_: As = Role.OPERATOR) -> None:
     """Halt the robot at its safety gate; it stays halted until cleared."""
     halts = {"command": 1} if as_ is Role.SAFETY else {}
     with _gate(robot, wait, "ghostshell/ControlHalt control_halt" if halts else "std_srvs/Trigger halt") as client:
         _say_halt(robot, client.ask_again(client.type.Request(**halts), as_ if halts else Role.ANONYMOUS))
 
 
-def clear(robot: Robot = "coco", wait: Wait = 10.0, as_: As = Role.OPERATOR) -> None:
+def clear(robot: Robot = "", wait: Wait = WAIT_S, as_: As = Role.OPERATOR) -> None:
     """Clear a halt, so that the robot takes instructions again. A halt that comes meanwhile stays."""
     with _gate(robot, wait, "ghostshell/ControlHalt control_halt") as client:
         seen = client.ask_again(client.type.Request(command=client.type.Request.LOOK))
@@ -87,8 +106,8 @@ SHOWN, WHY_SHOWN = 40, 120
 
 
 def ps(
-    robot: Robot = "coco",
-    wait: Wait = 10.0,
+    robot: Robot = "",
+    wait: Wait = WAIT_S,
     all_: Annotated[bool, typer.Option("--all", help="also those that have ended")] = False,
 ) -> None:
     """Show the processes of a robot."""
@@ -97,17 +116,17 @@ def ps(
         print("\n".join(_table(shown, client.node.now_s())) if shown else f"{robot}: nothing runs")
 
 
-def pause(process_id: ProcessId = "", robot: Robot = "coco", wait: Wait = 10.0) -> None:
+def pause(process_id: ProcessId = "", robot: Robot = "", wait: Wait = WAIT_S) -> None:
     """Pause a process until it is resumed; what it holds is free in the meantime."""
     _control("PAUSE", "paused", process_id, robot, wait)
 
 
-def resume(process_id: ProcessId = "", robot: Robot = "coco", wait: Wait = 10.0) -> None:
+def resume(process_id: ProcessId = "", robot: Robot = "", wait: Wait = WAIT_S) -> None:
     """Let a paused process go on."""
     _control("RESUME", "resumed", process_id, robot, wait)
 
 
-def stop(process_id: ProcessId = "", robot: Robot = "coco", wait: Wait = 10.0) -> None:
+def stop(process_id: ProcessId = "", robot: Robot = "", wait: Wait = WAIT_S) -> None:
     """End one process for good, or without an id each one that holds a part of the body, else the newest. The robot is not
     halted by that: see `ghostshell halt`."""
     _control("STOP", "stopped", process_id, robot, wait)

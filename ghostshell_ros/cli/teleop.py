@@ -5,32 +5,38 @@ from __future__ import annotations
 
 import select
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from ghostshell_ros.cli.output import fail
+from ghostshell_ros.cli.robot_client import LOOK_S, WAIT_S, absent
 from ghostshell_ros.cli.say import Robot, Wait
+from skill_kernel.config.sections import shown
 
 HELD_S = 0.7
 """Time for which a key counts as held: terminals repeat a held key only after about half a second."""
 PERIOD_S = 0.05
+END_S = 0.3
+"""Limit on the answer of a task that is to end before the base is given back."""
 DIRECTIONS = {
     "w": (1, 0, 0),
     "s": (-1, 0, 0),
     "a": (0, 0, 1),
     "d": (0, 0, -1),
-    "q": (0, 1, 0),
-    "e": (0, -1, 0),
+    "j": (0, 1, 0),
+    "l": (0, -1, 0),
     "\x1b[A": (1, 0, 0),
     "\x1b[B": (-1, 0, 0),
     "\x1b[D": (0, 0, 1),
     "\x1b[C": (0, 0, -1),
 }
-HELP = """w/s or up/down: forward, back    a/d or left/right: turn    q/e: sideways    space: stand still
-+/-: faster, slower              h: halt, c: clear it       x or Ctrl-C: give the base back and leave"""
+LEAVE = ("x", "q", "\x03", "\x04")
+HELP = """w/s or up/down: forward, back     a/d or left/right: turn   j/l: sideways
+space: stand still                +/-: faster, slower       h: halt, c: clear it
+x, q or Ctrl-C: give the base back and leave"""
 
 
 class Keyboard:
@@ -48,12 +54,17 @@ class Keyboard:
         elif key in "+-" and key:
             factor = 1.25 if key == "+" else 0.8
             self.speed, self.turn = self.speed * factor, self.turn * factor
-        elif key in ("x", "\x03", "\x04"):
+        elif key in LEAVE:
+            self._wish = (0, 0, 0)
             return "leave"
         else:
             self._wish = (0, 0, 0)
             return {"h": "halt", "c": "clear_halt"}.get(key, "")
         return ""
+
+    def shown(self) -> str:
+        """Return the speeds in words."""
+        return f"{self.speed:.2f} m/s, {self.turn:.2f} rad/s"
 
     def velocity(self, now: float) -> tuple[float, float, float]:
         """Return m/s forward, m/s to the left and rad/s; zero when no key is held."""
@@ -61,27 +72,35 @@ class Keyboard:
         return forward * self.speed, lateral * self.speed, turn * self.turn
 
 
+def goes_on(processes: Iterable[Any]) -> dict[str, str]:
+    """Return the ids and instructions of the processes that live, and may move the base once it is given back."""
+    return {p.process_id: shown(p.instruction) for p in processes if not p.ended.sec}
+
+
 def teleop(
-    robot: Robot = "kalos",
-    wait: Wait = 5.0,
-    speed: Annotated[float, typer.Option(min=0.01, help="of forward, back and sideways [m/s]")] = 0.4,
-    turn: Annotated[float, typer.Option(min=0.01, help="of turning [rad/s]")] = 0.8,
+    robot: Robot = "",
+    wait: Wait = WAIT_S,
+    speed: Annotated[float, typer.Option(min=0.01, help="speed forward, back and sideways, in m/s")] = 0.4,
+    turn: Annotated[float, typer.Option(min=0.01, help="speed of turning, in rad/s")] = 0.8,
 ) -> None:
     """Drive a robot's base with the keyboard.
 
-    The base obeys from the first moment on and nobody else moves it until this command ends. Should it end otherwise
-    than by x or Ctrl-C (a lost connection), the robot halts. Exit status: 0, or 2 when no robot answers.
+    The base obeys from the first moment on and nobody else moves it until this command ends. A task that would go on then is
+    named, and ended unless you say that it may. If the command ends in any other way than by a key (a lost connection), the
+    robot halts. Exit status: 0, or 2 when no robot answers.
     """
     import time
 
     import rclpy
     from geometry_msgs.msg import Twist
-    from ghostshell.srv import ControlHalt
+    from ghostshell.msg import ProcessArray
+    from ghostshell.srv import ControlHalt, ControlProcess
     from rclpy.signals import SignalHandlerOptions
     from std_srvs.srv import Trigger
 
     from ghostshell_ros.runtime.node_runtime import bounded_end
     from ghostshell_ros.runtime.signing import signed
+    from ghostshell_ros.wire.qos import LATCHED
     from skill_kernel.roles import Act, key_role
 
     if not sys.stdin.isatty():
@@ -92,17 +111,43 @@ def teleop(
         publisher = node.create_publisher(Twist, "cmd_vel_teleop", 10)
         services = {name: node.create_client(Trigger, name) for name in ("halt", "release_teleop")}
         control = node.create_client(ControlHalt, "control_halt")
-        if not services["release_teleop"].wait_for_service(timeout_sec=wait):
-            fail(f"no base '{robot}' answers release_teleop; is it launched on this domain?")
+        ending = node.create_client(ControlProcess, "control_process")
+        processes: list[Any] = []
+
+        def hear(message: Any) -> None:
+            processes[:] = message.processes
+
+        node.create_subscription(ProcessArray, "processes", hear, LATCHED)
+        begun_s = time.monotonic()
+        while not services["release_teleop"].wait_for_service(timeout_sec=LOOK_S):
+            if why := absent(node, robot, time.monotonic() - begun_s, wait):
+                fail(f"{why} (a base that can be driven is looked for: {robot}/release_teleop)")
         print(HELP)
-        keyboard, todo = Keyboard(speed, turn), ""
+        keyboard, todo, asked = Keyboard(speed, turn), "", False
+        _show(keyboard.shown())
         with _raw_terminal():
             while todo != "leave":
                 todo = ""
                 for key in _keys(PERIOD_S):
+                    if asked and key in ("y", "e", *LEAVE):
+                        todo = "leave" if key == "y" else "end"
+                        continue
+                    asked, before = False, keyboard.shown()
                     pressed = keyboard.press(key, time.monotonic())
                     if pressed and todo != "halt":  # a halt among keys that come together wins
                         todo = pressed
+                    if before != keyboard.shown():
+                        _show(keyboard.shown())
+                if todo == "leave" and not asked and (waiting := goes_on(processes)):
+                    todo, asked = "", True
+                    _show(f"waiting: {'; '.join(waiting.values())}")
+                    _show("y: give the base back, and let it go on   e: end it first   any other key: drive on")
+                if todo == "end":
+                    todo = "leave"
+                    for process_id in goes_on(processes):
+                        stop = ControlProcess.Request(process_id=process_id, cause="teleop")
+                        stop.command = ControlProcess.Request.STOP
+                        rclpy.spin_until_future_complete(node, ending.call_async(stop), timeout_sec=END_S)
                 if todo in services:
                     services[todo].call_async(Trigger.Request())
                 elif todo == "clear_halt":
@@ -120,6 +165,11 @@ def teleop(
         with bounded_end():
             node.destroy_node()
             rclpy.try_shutdown()
+
+
+def _show(text: str) -> None:
+    """Print a line, also where the terminal is raw."""
+    print(text, end="\r\n", flush=True)
 
 
 @contextmanager

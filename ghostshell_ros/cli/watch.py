@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ghostshell_ros.cli.output import fail
-from ghostshell_ros.cli.robot_client import command_node, spun
+from ghostshell_ros.cli.robot_client import WAIT_S, absent, command_node, received, spun
 from ghostshell_ros.cli.say import Robot, Wait
 
 if TYPE_CHECKING:
@@ -25,8 +25,8 @@ SHOW_S = 0.5
 
 
 def observe(
-    robot: Robot = "coco",
-    wait: Wait = 3.0,
+    robot: Robot = "",
+    wait: Wait = WAIT_S,
     follow: Annotated[bool, typer.Option("--follow", help="go on showing it until Ctrl-C")] = False,
 ) -> None:
     """Show the fields of a robot's observation, with their ages; stale and missing ones say so."""
@@ -44,14 +44,13 @@ def observe(
         node.create_subscription(ObservationMsg, "observation", heard.put, OBSERVATION)
         return node
 
-    with suppress(KeyboardInterrupt), spun(listener):
+    with suppress(KeyboardInterrupt), spun(listener) as node:
         while follow or shown_s < 0:
-            try:
-                message = heard.get(timeout=wait)
-            except queue.Empty:
-                if shown_s > 0:
-                    continue
-                fail(f"no observer of robot '{robot}' says anything; is it launched on this ROS domain?")
+            message = received(heard, node, robot, wait)
+            if message is None and shown_s > 0:
+                continue
+            if message is None:
+                fail(f"no observer of robot '{robot}' says anything; the output of its launch says why")
             if time.monotonic() - shown_s >= SHOW_S:
                 if follow and console.is_terminal:
                     console.clear()
@@ -67,24 +66,24 @@ def _show(console: Console, observation: Observation) -> None:
     from skill_kernel.config.observation import Serialise
     from skill_kernel.observation.render import shown
 
-    table = Table("field", "age [s]", "", "value")
+    table = Table("field", "age", "value")
     for name, field in observation.fields.items():
         age = field.age(observation.stamp)
-        state = "missing" if field.value is None else "stale" if field.stale(observation.stamp) else ""
+        stale = ", stale" if field.value is not None and field.stale(observation.stamp) else ""
         value = field.missing if field.value is None else quoted(shown(field.value, Serialise()))
-        table.add_row(escape(name), f"{age:.1f}", state, escape(value))
+        table.add_row(escape(name), f"{age:.1f} s{stale}" if field.value is not None else "missing", escape(value))
     console.print(table)
 
 
 def watch(
-    robot: Robot = "coco",
-    wait: Wait = 10.0,
+    robot: Robot = "",
+    wait: Wait = WAIT_S,
     lines: Annotated[bool, typer.Option("--lines", help="one line for each piece of news, and no table")] = False,
 ) -> None:
     """Follow a robot's loops until Ctrl-C: who thinks, who moves, what is queued, and what it has cost."""
     from ghostshell_ros.cli.run_view import RunListener, RunScreen, RunView
 
-    deadline_s: float | None = time.monotonic() + wait
+    begun_s: float | None = time.monotonic()
     with (
         suppress(KeyboardInterrupt),
         spun(lambda: RunListener(robot)) as listener,
@@ -93,8 +92,9 @@ def watch(
         while True:
             try:
                 screen.hear(*listener.inbox.get(timeout=0.2))
-                deadline_s = None
+                begun_s = None
             except queue.Empty:
-                if deadline_s is not None and time.monotonic() > deadline_s:
-                    fail(f"no process scheduler of robot '{robot}' says anything; is it launched on this ROS domain?")
+                waited_s = time.monotonic() - begun_s if begun_s is not None else 0.0
+                if why := absent(listener, robot, waited_s, wait) if begun_s is not None else "":
+                    fail(why)
             screen.refresh()

@@ -82,6 +82,15 @@ def unspun(make: Callable[[], Any]) -> Iterator[Any]:
     yield make()
 
 
+@pytest.fixture(autouse=True)
+def only(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Return the robots of this machine."""
+    here = ["coco"]
+    monkeypatch.setattr(robot_client, "robots_here", lambda domain: here)
+    monkeypatch.delenv("GHOSTSHELL_ROBOT", raising=False)
+    return here
+
+
 @pytest.fixture
 def gate(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> type[LosingGate]:
     def node(robot: str) -> Any:

@@ -54,11 +54,11 @@ def _queue(running: str, queued: list[str], done: int, *, reading: bool = False)
 def test_an_answer_tells_how_long_it_took_and_what_it_cost() -> None:
     view = _view()
     assert _asked(view, 10.0, "s2") == []
-    assert ("  S2 plan", "thinks for 0.5 s", "1 calls, 0 tokens") in view.rows(10.5)
+    assert ("  S2 plan", "thinks for 0.5 s", "1 call") in view.rows(10.5)
     line = _answered(view, 11.2, "s2", prompt_tokens=900, cached_tokens=800, completion_tokens=40, cost_usd=0.002)
     assert line == "1  S2 plan thought for 1.2 s (900 tokens in, 800 of them cached, 40 out)"
-    assert ("process 1", "IN_PROGRESS: Find the ball", "940 tokens, $0.0020") in view.rows(12.0)
-    assert ("  S2 plan", "waits", "1 calls, 940 tokens") in view.rows(12.0)
+    assert ("process 1", "IN_PROGRESS 12.0 s: Find the ball", "940 tokens, $0.0020") in view.rows(12.0)
+    assert ("  S2 plan", "waits", "1 call, 940 tokens") in view.rows(12.0)
 
 
 def test_an_answer_that_fails_says_why() -> None:
@@ -155,5 +155,5 @@ def test_the_table_shows_a_step_that_is_still_being_read_and_a_line_tells_of_it_
     assert view.steps(_queue("<step>2</step>", [], 1, reading=True), 0.0) == ""
     rows = {name: rest for name, *rest in view.rows(0.0)}
     assert "queue ▯▯▯ step: <step>2</step>" in rows["  S1 actions"][0]
-    assert rows["  body"][1] == "1 steps done"
+    assert rows["  body"][1] == "1 step done"
     assert view.steps(_queue("<step>2</step>", [], 1), 0.0) == "step: <step>2</step>   queue ▯▯▯"
