@@ -16,10 +16,10 @@ from skill_kernel.events import CallEvent, CallKind, ModelEvent, ModelKind, Noti
 from skill_kernel.processes.process import LayerUsage, added, skipped
 
 MAX_CALLS, MAX_PROCESSES, MAX_STATES, MAX_QUESTIONS, MAX_HALTS = 4000, 500, 500, 500, 200
-"""How many are kept. Ended calls and processes are forgotten first, then the oldest."""
+"""Numbers that are kept. Ended calls and processes are forgotten first, then the oldest."""
 
 MAX_SEEN = 4096
-"""How many events are remembered to tell one that comes twice."""
+"""Events that are remembered to tell one that comes twice."""
 
 REFLEX_ID = "reflex-"
 """Beginning of the id of a reflex's process; the reflex's name and a number follow."""

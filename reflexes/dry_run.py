@@ -21,7 +21,7 @@ TICK_S = 0.1
 LONGEST_GAP_S = 5.0
 MOST_TOLD = 20
 MOST_TICKS = 100_000
-"""How many ticks are tried at most: about 3 hours of observations without a gap."""
+"""Largest number of ticks that are tried: about 3 hours of observations without a gap."""
 
 
 @dataclass(frozen=True)

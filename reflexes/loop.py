@@ -17,7 +17,7 @@ from skill_kernel.observation.accessors import Accessor, View
 from skill_kernel.observation.model import Observation, StaleFieldError
 
 REARM_S = 0.5
-"""How long a condition must have been false before its rule fires again."""
+"""Time for which a condition must have been false before its rule fires again."""
 STRIKES = 3
 """Overruns in a row that disable a rule: one alone may be the machine's."""
 OVERRUN_S = 0.25
@@ -42,7 +42,7 @@ class Firing:
     steps: Generator[SkillRequest, bool, None]
     begun: bool = False
     cancelled: str = ""
-    """Why it was cancelled; "" while nobody has."""
+    """Cause of its cancelling; "" while nobody has cancelled it."""
 
     @property
     def name(self) -> str:
@@ -79,7 +79,7 @@ class Watch:
     cost_s: float = 0.0
     longest_s: float = 0.0
     last: str = ""
-    """How its last firing ended, in words."""
+    """End of its last firing, in words."""
     renewed: LoadedRule | None = None
     """The same rule compiled anew while it acts: it counts from the end of the action on."""
 
@@ -137,7 +137,7 @@ class ReflexLoop:
         self._observation: Observation | None = None
         self._now = float("-inf")
         self.suspended = ""
-        """Why nothing fires at all (the robot is halted); conditions are evaluated all the same. Set by `suspend`."""
+        """Cause for which nothing fires at all (the robot is halted), set by `suspend`; conditions are evaluated all the same."""
 
     @property
     def watches(self) -> tuple[Watch, ...]:

@@ -75,7 +75,7 @@ ACT_OF = {
     "ENABLE": Act.APPROVE,
     "APPROVE": Act.APPROVE,
 }
-"""What the commands of CompileReflex do."""
+"""Act behind each command of CompileReflex."""
 
 
 def key_role(act: Act) -> Role:
@@ -109,7 +109,7 @@ class Caller:
 
 
 ANYBODY = Caller()
-"""Who comes without a proof."""
+"""Caller without a proof."""
 
 
 class HaltLatch:

@@ -34,7 +34,7 @@ def wait(seconds: Annotated[float, Field(gt=0, le=LONGEST_WAIT_S, description="s
 
 
 OWN_ACTIONS: dict[str, Skill] = {skill.name: skill for skill in (stop.__robot_skill__, wait.__robot_skill__)}  # type: ignore[attr-defined]
-"""What an action may call besides the robot's skills. They take no subsystem of their own."""
+"""Calls that an action may make besides the robot's skills. They take no subsystem of their own."""
 
 
 @dataclass(frozen=True)

@@ -42,7 +42,7 @@ class Heartbeats:
         self._called: dict[str, int] = {}
         self._unclaimed: dict[str, int] = {}
         self._calling: dict[str, int] = {}
-        """For how many checks in a row calls of a process have been seen to run."""
+        """Checks in a row at which calls of a process ran."""
         self._scheduler: int | None = None
 
     def hear(self, source: Source, process_ids: Iterable[str]) -> None:

@@ -23,7 +23,7 @@ NEW_PROCESS_VOID_S = 1.0
 their way arrive within it, and a process made later, which begins at epoch 0, is not shut out for good."""
 
 MAX_PROCESSES = 4096
-"""How many processes are remembered."""
+"""Processes that are remembered."""
 
 WAITING = "waiting"
 """Cause of a process that nobody holds back any more, but whose subsystems another has: it goes on when they are free."""

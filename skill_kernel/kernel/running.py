@@ -20,7 +20,7 @@ MAX_VALUE_CHARS = 65_536
 """Longest value of a skill as JSON. Keep larger things elsewhere, and name them."""
 
 MAX_ENDED_CALLS = 4096
-"""How many ended calls' ids are remembered, so that no id is used twice."""
+"""Ids of ended calls that are remembered, so that none is used twice."""
 
 
 class Deadline:
@@ -101,7 +101,7 @@ class RunningCall:
     buffer: ContentBuffer | None
     deadline: Deadline
     stop_deadline: Deadline
-    """The time by which it must have stopped, or come to rest for a pause."""
+    """Deadline of its stop, or of coming to rest for a pause."""
     accepted_s: float
     stop_evt: threading.Event = field(default_factory=threading.Event)
     pause_evt: PauseEvent = field(default_factory=PauseEvent)

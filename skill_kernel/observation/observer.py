@@ -37,7 +37,7 @@ class _Field:
         self.at = -math.inf
         self.work_out: Callable[[float], FieldValue | None] = lambda now: None
         self.changed = False
-        """Whether the last value must not stand until its period is over."""
+        """True when the last value must not stand until its period is over."""
         self._made: FieldValue | None = None
         self._made_at = -math.inf
 

@@ -17,7 +17,7 @@ from skill_kernel.skills.drivers import Detection
 MOST = 100
 """More than these at a time, surest first, are no things but a fault."""
 GROWTH_MOST = 2.0
-"""What is unseen may have moved: the gates grow with the seconds up to so many times their size."""
+"""Largest growth of the gates with the seconds that a thing is unseen: it may have moved."""
 LABEL_CHARS = 64
 
 
@@ -27,7 +27,7 @@ class _Track:
     sighting: Detection
     seen_at: float
     pose: Pose | None
-    """Where the robot was then."""
+    """Pose of the robot then."""
     x: float = math.nan
     y: float = math.nan
 

@@ -78,16 +78,16 @@ class BaseGate(Gate):
         self._sensor_timeout_s = sensor_timeout_s
         self._wishes: dict[Source, tuple[float, Velocity]] = {}
         self.teleop = False
-        """Whether an operator has the base."""
+        """True while an operator has the base."""
         self._heard: dict[str, float] = {}
         self._lost: set[str] = set()
         self._points: Points | None = None
         self._points_at = 0.0
         self.output = STILL
-        """What the last tick gave, or still after a halt."""
+        """Velocity of the last tick, or still after a halt."""
         self._ticked_at: float | None = None
         self.commander = ""
-        """Who was obeyed at the last tick; "" for nobody."""
+        """Name of the source obeyed at the last tick; "" for none."""
         self.refused: Counter[RefusalKind] = Counter()
         """Commands that did not count, by kind."""
 

@@ -54,7 +54,7 @@ class _Joint:
 
 @dataclass
 class _Rest:
-    """Where a joint came to rest (rad), at what set-point, and since when it is elsewhere."""
+    """Hold the position at which a joint came to rest (rad), its set-point then, and since when it is elsewhere."""
 
     set_point: float | None
     since: float
@@ -66,7 +66,7 @@ class Gate:
     """Hold a latched halt."""
 
     halt_cause = ""
-    """Why it is halted; "" when it is not."""
+    """Cause of the halt; "" without one."""
 
     @property
     def halted(self) -> bool:

@@ -61,7 +61,7 @@ class Plausibility:
         self._ordered = 0.0
         self._moves = False
         self._jump: tuple[str, float] | None = None
-        """What was told of a jump, and the way ordered until then."""
+        """Description of a jump, and the way ordered until then."""
         self._last: _Pose | None = None
         self._changed: _Pose | None = None
         self._ranges: Ranges | None = None

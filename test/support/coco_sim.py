@@ -37,7 +37,7 @@ def _world() -> SimWorld:
 
 @dataclass(frozen=True)
 class Measured:
-    """What one run did. Lengths in cm, angles in degrees, times in s; `yaw` is not wrapped."""
+    """Hold the measures of one run. Lengths in cm, angles in degrees, times in s; `yaw` is not wrapped."""
 
     result: SkillReturn
     seconds: float

@@ -121,4 +121,4 @@ SEEN: dict[str, object] = {
     "heard_age_s": 0.5,
     "subsystem_busy": {"movement": True, "sound": False},
 }
-"""What the accessors say in the honest cases."""
+"""Answers of the accessors in the honest cases."""

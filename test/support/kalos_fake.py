@@ -43,7 +43,7 @@ class World:
         self.wall = NEVER
         self.things: list[tuple[str, float, float]] = []
         self.clear: Callable[[str, float], float] = lambda label, bearing: 0.9
-        """How sure the detector is of a thing in this direction [rad]."""
+        """Return the detector's confidence in a thing in this direction [rad]."""
         self.unreachable: set[str] = set()
         self.at = ""
 

@@ -43,14 +43,14 @@ ROBOT = RobotConfig.model_validate(
 
 @dataclass
 class Body:
-    """What one call's skill waits for and what it saw."""
+    """Hold the events that one call's skill waits for, and its sightings."""
 
     commands: queue.Queue[Any] = field(default_factory=queue.Queue)
     started: threading.Event = field(default_factory=threading.Event)
     seen: dict[str, Any] = field(default_factory=dict)
     begins: int = 0
     inside: bool = False
-    """Whether the skill may move something: it runs and is not at rest."""
+    """Return whether the skill may move something: it runs and is not at rest."""
 
     def obey(self, **seen: Any) -> Any:
         """Wait for the test's word and do it: return it, raise it, call it, or rest."""

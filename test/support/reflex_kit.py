@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What tests of reflexes share: the vocabulary of Kalos, and a caller that answers its accessors from a table."""
+"""Support tests of reflexes: the vocabulary of Kalos, and a caller that answers its accessors from a table."""
 
 from __future__ import annotations
 

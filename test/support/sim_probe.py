@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What tests look at in a simulated world besides what its robot senses."""
+"""Look at a simulated world beyond the senses of its robot, for tests."""
 
 from __future__ import annotations
 

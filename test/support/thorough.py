@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How many examples a property test tries: a quarter at each commit, all with hypothesis's profile `thorough`."""
+"""Set the number of examples of a property test: a quarter at each commit, all with hypothesis's profile `thorough`."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the benchmarks share: percentiles, targets, the report, and the loop on the steady clock."""
+"""Test the common part of the benchmarks: percentiles, targets, the report, and the loop on the steady clock."""
 
 from __future__ import annotations
 

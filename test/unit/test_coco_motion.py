@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What CoCo's legs really do, measured in simulation."""
+"""Measure in simulation what CoCo's legs really do."""
 
 from __future__ import annotations
 

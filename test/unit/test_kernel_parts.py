@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the kernel stands on: leases that cannot be given back twice, and the steady clock's timers."""
+"""Test the parts that the kernel stands on: leases that cannot be given back twice, and the steady clock's timers."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who may take from a process what it holds, by rank, and how it gets it back."""
+"""Take subsystems from a process, by rank, and give them back."""
 
 from __future__ import annotations
 

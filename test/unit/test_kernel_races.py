@@ -25,7 +25,7 @@ SUBSYSTEMS = ("legs", "arm", "sound")
 
 @dataclass
 class Arena:
-    """What racing skills touch: who is inside which subsystem now, and every rule that was broken."""
+    """Hold what racing skills touch: who is inside which subsystem now, and every rule that was broken."""
 
     lock: threading.Lock = field(default_factory=threading.Lock)
     inside: Counter[str] = field(default_factory=Counter)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What prompts and records make of an observation: stale fields say so, sensor text stays data, records come back equal."""
+"""Show observations in prompts and records: stale fields say so, sensor text stays data, records come back equal."""
 
 from __future__ import annotations
 

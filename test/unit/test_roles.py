@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who may what: the table, proofs that cannot be forged, repeated or moved, halts that only their role clears."""
+"""Decide who may do what: the table, proofs that cannot be forged, repeated or moved, halts that only their role clears."""
 
 from __future__ import annotations
 
