@@ -14,12 +14,17 @@ from rclpy.context import Context
 from rclpy.exceptions import InvalidHandle
 from rclpy.executors import ExternalShutdownException, SingleThreadedExecutor
 from rclpy.impl.implementation_singleton import rclpy_implementation
-from rclpy.node import Node
 from rclpy.task import Task
 from rclpy.waitable import NumberOfEntities
 
-_KINDS = ("timer", "subscription", "guard_condition", "client", "service")
-"""Kinds of entities, in the order in which those that are ready run; waitables (actions) come first."""
+_KINDS = {
+    "timer": "timers",
+    "subscription": "subscriptions",
+    "guard_condition": "guards",
+    "client": "clients",
+    "service": "services",
+}
+"""A node's lists of entities by kind, in the order in which those that are ready run; waitables (actions) come first."""
 
 
 class LeanExecutor(SingleThreadedExecutor):
@@ -48,17 +53,6 @@ class LeanExecutor(SingleThreadedExecutor):
         self._stale = True
         super().wake()
 
-    def add_node(self, node: Node) -> bool:
-        """Serve a node from the next turn on."""
-        added = super().add_node(node)
-        self.wake()
-        return added
-
-    def remove_node(self, node: Node) -> None:
-        """Serve a node no longer."""
-        super().remove_node(node)
-        self.wake()
-
     def shutdown(self, timeout_sec: float | None = None) -> bool:
         """Release the entities. Return whether all callbacks ended in time."""
         ended = super().shutdown(timeout_sec)
@@ -80,7 +74,7 @@ class LeanExecutor(SingleThreadedExecutor):
         again = self._run_tasks()
         if self._is_shutdown:
             return
-        if self._stale or self._layout is None:
+        if self._stale or self._layout is None or self._layout.nodes != self.get_nodes():
             self._stale = False
             if self._layout is not None:
                 self._layout.release()
@@ -104,6 +98,10 @@ class LeanExecutor(SingleThreadedExecutor):
         if window_s >= 1.0:
             self.load = (self._busy_s / window_s, self._longest_s)
             self._window_at, self._busy_s, self._longest_s = now, 0.0, 0.0
+
+    def _take_timer(self, tmr: Any) -> Any:
+        # A cancelled timer may still show as ready.
+        return super()._take_timer(tmr) if tmr.handle.is_timer_ready() else None
 
     def _take(self, take: Callable[[], Any]) -> None:
         callback = take()
@@ -152,56 +150,42 @@ class _Layout:
     """Hold the entities of the executor's nodes, so that none is freed while it is waited for."""
 
     def __init__(self, executor: LeanExecutor) -> None:
-        self._held = ExitStack()
-        self._entities: dict[str, dict[int, Callable[[], Any]]] = {kind: {} for kind in _KINDS}
-        self._handles: dict[str, list[Any]] = {kind: [] for kind in _KINDS}
-        self._waitables: list[Any] = []
-        self._executor = executor
-        count = NumberOfEntities()
-        for guard in (executor._guard, executor._sigint_gc):
-            self._hold("guard_condition", guard.handle, None)
-        for node in executor.get_nodes():
-            for timer in node.timers:
-                self._hold("timer", timer.handle, partial(_take_timer, executor, timer))
-            for subscription in node.subscriptions:
-                self._hold("subscription", subscription.handle, partial(executor._take_subscription, subscription))
-            for guard in node.guards:
-                self._hold("guard_condition", guard.handle, partial(executor._take_guard_condition, guard))
-            for client in node.clients:
-                self._hold("client", client.handle, partial(executor._take_client, client))
-            for service in node.services:
-                self._hold("service", service.handle, partial(executor._take_service, service))
-            for waitable in node.waitables:
-                try:
-                    self._held.enter_context(waitable)
-                except InvalidHandle:
-                    continue
-                self._waitables.append(waitable)
-                count += waitable.get_num_entities()
+        self.nodes = executor.get_nodes()
+        self._executor, self._held = executor, ExitStack()
+        self._takes: dict[str, dict[int, Callable[[], Any]]] = {}
+        """Functions that take what arrived, by kind of entity and pointer of its handle."""
+        handles: dict[str, list[Any]] = {}
+        for kind, entities in _KINDS.items():
+            take = getattr(executor, f"_take_{kind}")
+            held = [e for node in self.nodes for e in getattr(node, entities) if self._hold(e.handle)]
+            self._takes[kind] = {entity.handle.pointer: partial(take, entity) for entity in held}
+            handles[kind] = [entity.handle for entity in held]
+        guards = (executor._guard, executor._sigint_gc)
+        handles["guard_condition"] += [guard.handle for guard in guards if self._hold(guard.handle)]
+        self._waitables = [waitable for node in self.nodes for waitable in node.waitables if self._hold(waitable)]
+        count = sum((waitable.get_num_entities() for waitable in self._waitables), NumberOfEntities())
         context = executor.context.handle
         assert context is not None
         self._held.enter_context(context)
-        have = {kind: len(handles) for kind, handles in self._handles.items()}
         self._wait_set = rclpy_implementation.WaitSet(
-            count.num_subscriptions + have["subscription"],
-            count.num_guard_conditions + have["guard_condition"],
-            count.num_timers + have["timer"],
-            count.num_clients + have["client"],
-            count.num_services + have["service"],
+            count.num_subscriptions + len(handles["subscription"]),
+            count.num_guard_conditions + len(handles["guard_condition"]),
+            count.num_timers + len(handles["timer"]),
+            count.num_clients + len(handles["client"]),
+            count.num_services + len(handles["service"]),
             count.num_events,
             context,
         )
         adders = {kind: getattr(self._wait_set, f"add_{kind}") for kind in _KINDS}
-        self._adders = [(adders[kind], handle) for kind, handles in self._handles.items() for handle in handles]
+        self._adders = [(adders[kind], handle) for kind in _KINDS for handle in handles[kind]]
 
-    def _hold(self, kind: str, handle: Any, take: Callable[[], Any] | None) -> None:
+    def _hold(self, entity: Any) -> bool:
+        """Keep an entity from being freed; return whether it was there still."""
         try:
-            self._held.enter_context(handle)
+            self._held.enter_context(entity)
         except InvalidHandle:
-            return
-        self._handles[kind].append(handle)
-        if take is not None:
-            self._entities[kind][handle.pointer] = take
+            return False
+        return True
 
     def wait(self, timeout_ns: int) -> None:
         """Wait until an entity is ready, the guard is triggered or the timeout is over; -1 waits without a limit."""
@@ -219,8 +203,7 @@ class _Layout:
         takes: list[Callable[[], Any]] = [
             partial(executor._take_waitable, waitable) for waitable in self._waitables if waitable.is_ready(self._wait_set)
         ]
-        for kind in _KINDS:
-            entities = self._entities[kind]
+        for kind, entities in self._takes.items():
             if entities:
                 takes += [entities[p] for p in self._wait_set.get_ready_entities(kind) if p in entities]
         return takes
@@ -228,8 +211,3 @@ class _Layout:
     def release(self) -> None:
         """Release the entities; those that were destroyed meanwhile are freed."""
         self._held.close()
-
-
-def _take_timer(executor: LeanExecutor, timer: Any) -> Any:
-    # A cancelled timer may still show as ready.
-    return executor._take_timer(timer) if timer.handle.is_timer_ready() else None
