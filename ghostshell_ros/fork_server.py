@@ -164,23 +164,16 @@ class ForkServer:
 class _Server:
     def __init__(self, control: socket.socket) -> None:
         self._control = control
-        self._status_pipes: dict[int, int] = {}
-        """Write end of each running node's status pipe, by pid."""
-        self._wake_fds = os.pipe()
-        for fd in self._wake_fds:
-            os.set_blocking(fd, False)
-        signal.set_wakeup_fd(self._wake_fds[1], warn_on_full_buffer=False)
-        signal.signal(signal.SIGCHLD, lambda *_: None)
         self._selector = selectors.DefaultSelector()
+        """Waits for requests and for the ends of the nodes, whose data are the pid and the write end of the status pipe."""
         self._selector.register(control, selectors.EVENT_READ)
-        self._selector.register(self._wake_fds[0], selectors.EVENT_READ)
 
     def serve(self) -> None:
         """Fork at each request until the client is gone."""
         while True:
             for key, _ in self._selector.select():
                 if key.fileobj is not self._control:
-                    self._reap()
+                    self._reap(key.fd, *key.data)
                     continue
                 request, fds, _, _ = socket.recv_fds(self._control, MAX_REQUEST, 3)
                 if not request:
@@ -204,22 +197,22 @@ class _Server:
                 traceback.print_exc()
             finally:
                 os._exit(1)
-        self._status_pipes[pid] = status
         os.close(out)
         os.close(err)
+        self._selector.register(os.pidfd_open(pid), selectors.EVENT_READ, (pid, status))
 
     def _become_node(self, server: int, request: bytes, out: int, err: int, status: int) -> None:
         """Run a node as if this process had been started with its command line; does not return."""
         os.setsid()
-        signal.set_wakeup_fd(-1)
-        for number in (signal.SIGCHLD, *executables.ENDING):
+        for number in executables.ENDING:
             signal.signal(number, signal.SIG_DFL)
         if not executables.outlives():
             die_with(server, signal.SIGTERM)  # it stops its motion first; `executables.run` sees that it ends
         os.dup2(out, 1)
         os.dup2(err, 2)
+        others = [fd for key in self._selector.get_map().values() if key.data for fd in (key.fd, key.data[1])]
         self._selector.close()
-        for fd in (*self._wake_fds, out, err, status, *self._status_pipes.values()):
+        for fd in (out, err, status, *others):
             os.close(fd)
         # Reply only after setsid, so that the client can signal the process group.
         self._control.send(_INT32.pack(os.getpid()))
@@ -232,20 +225,15 @@ class _Server:
         sys.stderr.flush()
         os._exit(code)
 
-    def _reap(self) -> None:
-        with contextlib.suppress(BlockingIOError):
-            while os.read(self._wake_fds[0], 512):
-                pass
-        for pid, status in list(self._status_pipes.items()):
-            if os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT | os.WNOHANG) is None:
-                continue
-            # Kill leftovers in its group; the unreaped leader keeps the number of the group reserved.
-            _kill_group(pid)
-            code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
-            with contextlib.suppress(BrokenPipeError):
-                os.write(status, _INT32.pack(code))
-            os.close(status)
-            del self._status_pipes[pid]
+    def _reap(self, ended: int, pid: int, status: int) -> None:
+        # Kill leftovers in its group; the unreaped leader keeps the number of the group reserved.
+        _kill_group(pid)
+        code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+        with contextlib.suppress(BrokenPipeError):
+            os.write(status, _INT32.pack(code))
+        self._selector.unregister(ended)
+        os.close(ended)
+        os.close(status)
 
 
 def _kill_group(pid: int) -> None:
