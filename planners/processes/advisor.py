@@ -29,12 +29,7 @@ MAX_OUTPUT_TOKENS = 300
 
 DEADLINE_S = 3.0
 TABLE_ALONE = "the preemption table alone decides"
-_RELATIONS = {
-    "replace replaces supersede supersedes": Relation.REPLACE,
-    "join joins": Relation.JOIN,
-    "return returns resume": Relation.RETURN,
-}
-_RELATION = {word: relation for words, relation in _RELATIONS.items() for word in words.split()}
+_RELATION = {"supersede": Relation.REPLACE, "resume": Relation.RETURN, **{relation.value: relation for relation in Relation}}
 _RULES = text_beside(__file__, "advisor_rules.txt")
 
 Shown = Mapping[str, str]
@@ -136,7 +131,7 @@ class S3Reader:
             if element.name == "relation":
                 if not self._new:
                     raise AnswerError("there is no new INSTRUCTION, so no relation can be told")
-                said = element.attrs.get("is", "").strip().lower()
+                said = element.attrs.get("is", "").strip().lower().removesuffix("s")
                 process_id = _known(element, "process", self._processes)
                 if said not in _RELATION:
                     raise AnswerError(f"relation is='{shown(said, 40)}' is unknown; use replace, join or return")
