@@ -14,6 +14,7 @@ from typing import Any
 
 from planners.memory.records import MAX_TEXT, MAX_TIME_S, Record, Tier, Viewer, Visibility
 from planners.memory.schema import select
+from planners.prompts.blocks import text_beside
 
 MAX_LIMIT = 10_000
 MAX_KINDS = 50
@@ -26,11 +27,7 @@ MANY = 20_000
 LIMITED = "of the records with these frequent words only the newest were looked at"
 
 _WORD = re.compile(r"[^\W_]+(?:['’][^\W_]+)?")
-STOP_WORDS = frozenset(
-    "a an and any are as at be been but by can could did do does for from had has have he her him his how i if in into is it "
-    "its last me my near of on or our please robot she so some tell than that the their them then there these they this "
-    "to us was we were what when where which who whom why will with would you your ever ago now know remember".split()
-)
+STOP_WORDS = frozenset(text_beside(__file__, "stop_words.txt").split())
 """Words that say nothing about what is looked for."""
 
 
