@@ -12,6 +12,8 @@ from skill_kernel.codes import ParseCode
 
 MAX_NOTES = 3
 """Things left out that are reported one by one; the others are summed up at the end of the stream."""
+MAX_WAITING = 200
+"""Characters of text that wait at most, because they may be the beginning of something to leave out."""
 NO_ANSWER = "(no answer)"
 """Placeholder of an answer that nobody gave; models copy it."""
 
@@ -84,22 +86,24 @@ class AsideFilter:
             return []
         before = "\n" if self._line_begins else " "
         text = before + token.text
-        begun = self._begun.search(text) if more is not None else None
-        ready, rest = (text[: begun.start()], text[begun.start() :]) if begun else (text, "")
+        ready = text
+        while more is not None and len(text) <= MAX_WAITING and (begun := self._begun.search(ready)):
+            ready = text[: begun.start()]
         clean = self._asides.sub("", ready)[1:]
-        silent = self._utterance_begins and NO_ANSWER.startswith(clean.strip().lower())
+        words = clean.strip().lower()
+        silent = self._utterance_begins and words and NO_ANSWER.startswith(words) and len(text) <= MAX_WAITING
         if silent and more is not None:
             self._waiting = token
             return []
         for aside in self._asides.findall(ready):
             self._leave_out(aside.strip(), token)
-        if clean.strip().lower() == NO_ANSWER and silent:
+        if silent and words == NO_ANSWER:
             self._leave_out(NO_ANSWER, token)
             clean = ""
-        if rest:
+        if rest := text[len(ready) :]:
             self._waiting = token._replace(text=rest)
         if clean:
-            self._line_begins, self._utterance_begins = clean.endswith("\n"), False
+            self._line_begins, self._utterance_begins = clean.endswith("\n"), self._utterance_begins and not words
         if clean == token.text:
             return [token]
         return [token._replace(kind=TokenKind.CHAR, text=clean)] if clean else []

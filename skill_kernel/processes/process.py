@@ -192,7 +192,7 @@ class Process:
     calls: int = 0
     calls_done: int = 0
     calls_failed: int = 0
-    tally: Tally = Tally()
+    tally: Tally = field(default_factory=Tally)
     achievement: Achievement = Achievement.OPEN
     plan_ended: bool = False
     drained: bool = True

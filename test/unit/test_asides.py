@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from thorough import examples
 
 from function_tokens.parsing.asides import MAX_NOTES, AsideFilter
 from function_tokens.parsing.parser import StreamingParser
 from function_tokens.parsing.tokens import TokenKind
 from planners.prompts import blocks, prompt
 from planners.prompts.blocks import MARK, MARK_BEGUN
-from thorough import examples
 
 
 def heard(text: str, size: int = 0) -> tuple[str, AsideFilter]:
