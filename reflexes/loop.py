@@ -137,7 +137,7 @@ class ReflexLoop:
         self._observation: Observation | None = None
         self._now = float("-inf")
         self.suspended = ""
-        """Cause for which nothing fires at all (the robot is halted), set by `suspend`; conditions are evaluated all the same."""
+        """Cause for which nothing fires (the robot is halted), set by `suspend`; conditions are evaluated all the same."""
 
     @property
     def watches(self) -> tuple[Watch, ...]:

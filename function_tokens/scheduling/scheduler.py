@@ -77,20 +77,10 @@ class Scheduler:
         conditions: ConditionSource,
         on_steps: Callable[[StepQueue], None] = lambda steps: None,
     ) -> None:
-        self._settings = settings or SchedulerSettings()
-        self._clock = clock
-        self._executor = executor
-        self._table = CallTable(
-            process_id,
-            executor,
-            clock,
-            on_event,
-            StepLine(on_steps),
-            ChannelQueues(mapper.parallel),
-            self._settle,
-            self._settings.observe_timeout_s,
-        )
-        self._tokens = TokenHandler(self._table, clock, mapper, conditions, new_call_id, routines, self._settings.max_unstarted)
+        bounds = self._settings = settings or SchedulerSettings()
+        lines = StepLine(on_steps), ChannelQueues(mapper.parallel)
+        self._table = CallTable(process_id, executor, clock, on_event, *lines, self._settle, bounds.observe_timeout_s)
+        self._tokens = TokenHandler(self._table, mapper, conditions, new_call_id, routines, bounds.max_unstarted)
         self._observing: Call | None = None
         self._busy = False
         self._paused = False
@@ -113,14 +103,14 @@ class Scheduler:
         `turn` tells what its writer knew: after a failure, steps of a stream that has no higher turn than the highest by
         then were planned without knowing, and are dropped.
         """
-        self._table.open_stream(Stream(stream_id, epoch, strict, turn, last_token_s=self._clock.now()))
+        self._table.open_stream(Stream(stream_id, epoch, strict, turn, last_token_s=self._table.clock.now()))
 
     def feed(self, stream_id: str, token: FunctionToken) -> None:
         """Take the next token of an open stream; a token of an ended one is recorded as dropped, while it is remembered."""
         stream = self._table.streams.get(stream_id) or self._table.past_streams.get(stream_id)
         if stream is None:
             return
-        stream.last_token_s = self._clock.now()
+        stream.last_token_s = self._table.clock.now()
         self._tokens.take(stream, token)
         self._watch_silence(stream)
         self._settle()
@@ -144,15 +134,15 @@ class Scheduler:
         if stream.watched or stream.closed or not (stream.frames or stream.utterance):
             return
         stream.watched = True
-        due_s = stream.last_token_s + self._settings.silence_s - self._clock.now()
-        self._clock.call_later(due_s, lambda: self._check_silence(stream))
+        due_s = stream.last_token_s + self._settings.silence_s - self._table.clock.now()
+        self._table.clock.call_later(due_s, lambda: self._check_silence(stream))
 
     def _check_silence(self, stream: Stream) -> None:
         stream.watched = False
         if stream.closed:
             return
         silence_s = self._settings.silence_s
-        if self._clock.now() - stream.last_token_s < silence_s - 1e-6:
+        if self._table.clock.now() - stream.last_token_s < silence_s - 1e-6:
             self._watch_silence(stream)
         elif stream.frames:
             why = f"no token for {silence_s} s with <{stream.frames[-1].name}> open"
@@ -188,7 +178,7 @@ class Scheduler:
             self._settle()
 
         self._expecting_pause = True
-        self._clock.call_later(PAUSE_NOTICE_S, over)
+        self._table.clock.call_later(PAUSE_NOTICE_S, over)
 
     # -- the executor's answers ---------------------------------------------------------------------------------------
 
@@ -266,9 +256,9 @@ class Scheduler:
     def _start(self, call: Call) -> None:
         if call.role is not Role.BUILTIN:
             call.state = CallState.STARTING
-            self._executor.start(call)
+            self._table.executor.start(call)
             if call.takes_content and call.live:
-                self._executor.content(call, call.text, call.closed)
+                self._table.executor.content(call, call.text, call.closed)
         elif call.function in BRANCHES:
             self._begin_branch(call)
         else:
@@ -293,7 +283,7 @@ class Scheduler:
             elif call.closed and call.open and not call.takes_content and not call.stopping:
                 call.stopping = True
                 self._table.tell(CallKind.RESETTING, call)
-                self._executor.reset(call)
+                self._table.executor.reset(call)
                 return True
         return self._finish_observation()
 
@@ -321,7 +311,7 @@ class Scheduler:
                 self._table.body_ended(call, result)
                 self._settle()
 
-        self._clock.call_later(delay_s, over)
+        self._table.clock.call_later(delay_s, over)
 
     def _finish_observation(self) -> bool:
         """End an observation that has nothing left to wait for."""
@@ -367,7 +357,7 @@ class Scheduler:
             self._settle()
 
         late = Verdict(None, f"no answer within {timeout_s:g} s")
-        timer = self._clock.call_later(timeout_s, lambda: answer(late))
+        timer = self._table.clock.call_later(timeout_s, lambda: answer(late))
         try:
             self._tokens.conditions.ask(condition, answer, self._table.process_id)
         except Exception as error:

@@ -27,7 +27,6 @@ from function_tokens.scheduling.calls import (
 )
 from function_tokens.scheduling.conditions import ConditionSource, break_branches, constant
 from skill_kernel.calls import DONE, CallResult
-from skill_kernel.clock import Clock
 from skill_kernel.codes import CallCode, Outcome
 from skill_kernel.config.sections import shown
 from skill_kernel.events import Notice, NoticeKind
@@ -49,7 +48,6 @@ class TokenHandler:
     """Turn tokens of each stream into queued calls of a table. Refuse further calls while `max_unstarted` calls wait."""
 
     table: CallTable
-    clock: Clock
     mapper: Mapper
     conditions: ConditionSource
     new_call_id: Callable[[], str]
@@ -209,7 +207,7 @@ class TokenHandler:
     def _replace_steps(self, stream: Stream, token: FunctionToken, mapped: Mapped) -> None:
         """Act on `replace_steps` as it is read; steps between its tags, if it has two, are the new ones."""
         call = self._make(stream, mapped.function, Role.BUILTIN, mapped.arguments, mapped.channels)
-        call.start_s = self.clock.now()
+        call.start_s = self.table.clock.now()
         if token.kind is TokenKind.AF:
             stream.frames.append(Frame(FrameKind.WRAPPER, token.name))
         stream.plans = True
@@ -310,7 +308,7 @@ class TokenHandler:
             message = "there is nothing between <save> and </save>; put the calls of the routine inside"
             return Refusal("save", CallCode.ROUTINE_INVALID, message, False)
         call = self._make(stream, "save", Role.BUILTIN, mapped.arguments, mapped.channels)
-        call.start_s = self.clock.now()
+        call.start_s = self.table.clock.now()
         stream.frames.append(Frame(FrameKind.SAVE, token.name, call))
         return None
 
@@ -354,7 +352,8 @@ class TokenHandler:
 
     def _notice(self, call: Call, **what: Any) -> None:
         """Report something about a call for the operator."""
-        about: dict[str, Any] = {"process_id": self.table.process_id, "stream_id": call.stream_id, "stamp_s": self.clock.now()}
+        table = self.table
+        about: dict[str, Any] = {"process_id": table.process_id, "stream_id": call.stream_id, "stamp_s": table.clock.now()}
         about |= {"call_id": call.call_id, "function": call.function, "channels": call.channels_shown}
         self.table.on_event(Notice(**about, **what))
 
