@@ -30,6 +30,9 @@ environment_is_current() { [ -x "$venv/bin/python3" ] && [ "$(environment_stamp)
 compat_is_current() { [ "$GHOSTSHELL_ROS" = apt ] || [ "$(compat_stamp)" = "$(cat "$venv/.compat_from" 2>/dev/null)" ]; }
 build_is_current() { [ -e "$GHOSTSHELL_INSTALL/setup.bash" ] && [ "$(build_stamp)" = "$(cat "$GHOSTSHELL_INSTALL/.made_from" 2>/dev/null)" ]; }
 
+# `setup.sh --check` only says, by its exit status, whether everything is up to date.
+[ "${1:-}" != --check ] || { environment_is_current && compat_is_current && build_is_current; exit; }
+
 # Sets `python` to the first interpreter the wheels exist for.
 find_python() {
     local candidate path version seen=

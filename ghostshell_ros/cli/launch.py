@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -23,10 +22,11 @@ def launch(
 ) -> None:
     """Start the processes of an XML launch file and show what they say; Ctrl-C ends them, a second one hastens it.
 
-    Exit status: 0 all have ended, 1 the file cannot be started, a robot's file is wrong, or the runner was terminated.
+    Exit status: 0 all have ended, 1 it cannot be started as it is given (a sentence says why), or the runner was terminated.
     """
     from ghostshell_ros import launcher
     from ghostshell_ros.launcher import console
+    from ghostshell_ros.launcher.checks import starts_of
 
     try:
         if show_args:
@@ -36,31 +36,15 @@ def launch(
     except launcher.LaunchError as error:
         print(error, file=sys.stderr)
         raise typer.Exit(1) from None
-    fault = _fault_of_robots(specs) or _fault_of_security(specs)
-    if fault:
+    for start, environment in starts_of(specs, launcher.PACKAGE).values():
+        found = start.check(environment)
+        for remark in found.remarks:
+            print(f"[WARNING] [launch]: {remark}", file=sys.stderr)
+        if found.faults:
+            fail(found.faults[0], command="launch", status=1)
+    if fault := _fault_of_security(specs):
         fail(fault, command="launch", status=1)
     raise typer.Exit(console.run(specs))
-
-
-def _fault_of_robots(specs: Iterable[ProcessSpec]) -> str:
-    """Return what is wrong with the robots of this package's nodes, or "". Each node would say the same."""
-    from ghostshell_ros.launcher import PACKAGE, InlineParameters
-    from skill_kernel.robot import RobotConfig, RobotConfigError
-    from skill_kernel.skills.registry import RegistryError, SkillRegistry
-
-    own = [spec for spec in specs if Path(str(spec.command[0])).parent.name == PACKAGE]
-    values = [word.values for spec in own for word in spec.command if isinstance(word, InlineParameters)]
-    for name in dict.fromkeys(str(given["robot"]) for given in values if "robot" in given):
-        try:
-            robot = RobotConfig.load(name)
-            SkillRegistry.from_modules(robot.skills, text_skill=robot.text_skill)
-            if robot.body:
-                robot.load_body()
-        except RobotConfigError as error:
-            return str(error)
-        except RegistryError as error:
-            return f"robot '{name}': {error}"
-    return ""
 
 
 def _fault_of_security(specs: Iterable[ProcessSpec]) -> str:

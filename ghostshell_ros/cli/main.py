@@ -21,6 +21,7 @@ _COMMANDS = {
     "prescriptions": "prescribe task guideline reflex",
     "memory": "memory",
     "security": "security",
+    "doctor": "doctor",
 }
 OWN = {command: module for module, commands in _COMMANDS.items() for command in commands.split()}
 """Commands of this package and the modules of ghostshell_ros.cli that hold them."""

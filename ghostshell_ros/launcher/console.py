@@ -29,7 +29,8 @@ def parse_arguments(words: Sequence[str]) -> dict[str, str]:
     for word in words:
         name, sign, value = word.partition(":=")
         if not name or not sign or not value:
-            raise LaunchError(f"'{word}' is no argument, it must be <name>:=<value>")
+            empty = "; leave it out for the file's own value" if name and sign else ""
+            raise LaunchError(f"'{word}' is no argument, it must be <name>:=<value>{empty}")
         arguments[name] = value
     return arguments
 

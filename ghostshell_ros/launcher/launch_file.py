@@ -15,7 +15,14 @@ from typing import Any
 from lxml import etree
 
 from ghostshell_ros.launcher import substitution, values
-from ghostshell_ros.launcher.specs import InlineParameters, LaunchError, ProcessSpec, package_executable, package_share
+from ghostshell_ros.launcher.specs import (
+    InlineParameters,
+    LaunchError,
+    ProcessSpec,
+    package_executable,
+    package_prefix,
+    package_share,
+)
 from ghostshell_ros.launcher.substitution import Call, Template
 from skill_kernel.config.sections import nearest
 
@@ -112,8 +119,9 @@ def _find(name: str | os.PathLike[str], environment: Mapping[str, str]) -> Path:
     for candidate in (folder / path.name, folder / f"{path.name}.launch.xml"):
         if candidate.is_file():
             return candidate
-    there = ", ".join(sorted(file.name for file in folder.glob("*.launch.xml"))) or "none"
-    raise LaunchError(f"there is no launch file '{path}' here nor in '{folder}'; there: {there}")
+    there = sorted(file.name for file in folder.glob("*.launch.xml"))
+    hint = nearest(path.name, [name.partition(".")[0] for name in there])
+    raise LaunchError(f"there is no launch file '{path}' here nor in '{folder}'{hint}; there: {', '.join(there) or 'none'}")
 
 
 def _declared(root: Any) -> Iterator[DeclaredArgument]:
@@ -397,7 +405,10 @@ class _Performer:
                 return self._directory()
             if call.name == "equals":
                 return values.equal(*arguments)
-            return str(package_share(arguments[0], self.environment))
+            if call.name == "command":
+                return ""  # reading a file runs nothing; `ghostshell launch` makes the checks of our files itself
+            find = package_share if call.name == "find-pkg-share" else package_prefix
+            return str(find(arguments[0], self.environment))
         except LaunchError as error:
             raise LaunchError(f"$({call.name} …): {error}", place) from error
 

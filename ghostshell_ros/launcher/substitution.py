@@ -9,7 +9,12 @@ from dataclasses import dataclass
 from ghostshell_ros.launcher.specs import LaunchError
 from skill_kernel.config.sections import nearest
 
-ARITY = {"var": (1, 2), "env": (1, 2), "find-pkg-share": (1, 1), "dirname": (0, 0), "equals": (2, 2)}
+ARITY = {
+    **dict.fromkeys(("var", "env", "command"), (1, 2)),
+    **dict.fromkeys(("find-pkg-share", "find-pkg-prefix"), (1, 1)),
+    "dirname": (0, 0),
+    "equals": (2, 2),
+}
 """Known substitutions with their minimum and maximum argument counts."""
 
 _CALL_START = re.compile(r"(?<!\\)\$\(")

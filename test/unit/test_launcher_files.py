@@ -134,7 +134,7 @@ def test_substitutions_are_read_as_launch_reads_them(text: str, pieces: list[obj
         ("$(env A 'a$(env B 'c')')", "escaped"),
         ("$(var)", "takes 1 or 2"),
         ("$(dirname x)", "takes 0"),
-        ("$(command echo)", r"'\$\(command …\)' is not known"),
+        ("$(comand echo)", r"'\$\(comand …\)' is not known.*'command'"),
         ("$(find-pkg-shar x)", "did you mean 'find-pkg-share'"),
     ],
 )
@@ -418,9 +418,9 @@ MIND = ["process_scheduler", "task_planner", "action_planner", "token_parser", "
 @pytest.mark.parametrize(
     ("arguments", "expected"),
     [
-        ({}, ["sim", *APART, "mind"]),
+        ({}, [*APART, "mind", "sim"]),
         ({"use_sim": "false"}, [*APART, "mind"]),
-        ({"composed": "false"}, ["sim", *APART, "observer", "lifecycle_manager", *MIND, "memory"]),
+        ({"composed": "false"}, [*APART, "observer", "lifecycle_manager", *MIND, "memory", "sim"]),
     ],
 )
 def test_coco_is_brought_up_whole(environment: Mapping[str, str], arguments: dict[str, str], expected: list[str]) -> None:
@@ -538,6 +538,8 @@ def test_every_argument_is_described(environment: Mapping[str, str], name: str) 
 def test_a_launch_file_nobody_knows_is_an_error_that_lists_those_there_are(environment: Mapping[str, str]) -> None:
     with pytest.raises(LaunchError, match=r"no launch file 'kokko'.*there: .*coco\.launch\.xml"):
         describe("kokko", {}, environment)
+    with pytest.raises(LaunchError, match="did you mean 'coco'"):
+        describe("coko", {}, environment)
     with pytest.raises(LaunchError, match="AMENT_PREFIX_PATH is empty"):
         describe("coco", {}, {})
 

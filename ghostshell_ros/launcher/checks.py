@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Find what keeps a robot from being launched before any node is started, and say what to do. Imports no ROS."""
+
+from __future__ import annotations
+
+import re
+import socket
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from ghostshell_ros.halt_door import robots_here
+from ghostshell_ros.launcher.specs import InlineParameters, ProcessSpec
+from skill_kernel.config.sections import nearest
+from skill_kernel.review import Review, review
+
+if TYPE_CHECKING:
+    from planners.models.config import ModelConfig
+
+MAX_DOMAIN = 232
+"""DDS has no ports for a higher one (https://docs.ros.org/en/jazzy/Concepts/Intermediate/About-Domain-ID.html)."""
+CONNECT_S = 1.0
+"""Time in which a server on this machine takes a connection."""
+
+
+@dataclass(frozen=True)
+class Start:
+    """Hold what a launch says of one robot: its file, its namespace, its models by name or as provider:model, the file of
+    models (empty: the shipped one), its strategy (empty: not told)."""
+
+    robot: str
+    name: str = ""
+    model: str = "offline"
+    fast_model: str = ""
+    models: str = ""
+    strategy: str = ""
+
+    def check(self, environment: Mapping[str, str]) -> Review:
+        """Return why the robot cannot be launched, and what it will miss if it is."""
+        found = review(self.robot)
+        faults = [*self._faults_of_name(environment), *found.faults]
+        remarks = list(found.remarks)
+        for spec in dict.fromkeys(filter(None, (self.model, self.fast_model))):
+            fault, remark = check_model(spec, self.models, environment)
+            faults += [fault] if fault else []
+            remarks += [remark] if remark else []
+        return Review((*faults, *self._faults_of_strategy()), tuple(remarks))
+
+    def _faults_of_name(self, environment: Mapping[str, str]) -> Iterator[str]:
+        name = self.name.strip("/")
+        if not re.fullmatch(r"[A-Za-z_]\w*(/[A-Za-z_]\w*)*", name, re.ASCII):
+            yield f"robot_name is '{self.name}'; it must be of letters, digits and underscores, no digit first"
+        if fault := fault_of_domain(environment):
+            yield fault
+        elif name in robots_here(domain := domain_of(environment)):
+            yield (
+                f"robot '{name}' already runs on this machine, in ROS domain {domain}, and was left alone; end its launch, "
+                "or give this one another name (robot_name:=NAME) or domain (ROS_DOMAIN_ID)"
+            )
+
+    def _faults_of_strategy(self) -> Iterator[str]:
+        from planners.installed_strategies import strategy_names
+
+        if self.strategy and self.strategy not in (known := strategy_names()):
+            yield f"there is no strategy '{self.strategy}'{nearest(self.strategy, known)}; use one of {', '.join(known)}"
+
+
+def starts_of(specs: Iterable[ProcessSpec], package: str) -> dict[str, tuple[Start, Mapping[str, str]]]:
+    """Return by namespace what the package's nodes of a launch are told of their robot, and their environment."""
+    told: dict[str, tuple[dict[str, str], Mapping[str, str]]] = {}
+    for spec in specs:
+        if Path(str(spec.command[0])).parent.name != package:
+            continue
+        words = [word for word in spec.command if isinstance(word, str)]
+        name = next((word.removeprefix("__ns:=") for word in words if word.startswith("__ns:=")), "")
+        values, _ = told.setdefault(name, ({}, spec.environment))
+        for given in spec.command:
+            if isinstance(given, InlineParameters):
+                values |= {key.removesuffix("_file"): str(value) for key, value in given.values.items()}
+    known = Start.__dataclass_fields__.keys() - {"name"}
+    return {
+        name: (Start(name=name, **{key: value for key, value in values.items() if key in known}), environment)
+        for name, (values, environment) in told.items()
+        if "robot" in values
+    }
+
+
+def check_model(spec: str, models: str, environment: Mapping[str, str]) -> tuple[str, str]:
+    """Return why a model cannot be used, and what speaks against its server; each is "" where all is well."""
+    from planners.models.base import ModelError
+    from planners.models.config import ConfigError, require_key
+
+    try:
+        config = model_config(spec, models)
+        require_key(config, environment)
+    except (ConfigError, ModelError) as error:
+        return str(error), ""
+    return "", fault_of_server((config.inner or config).url)
+
+
+def model_config(spec: str, models: str) -> ModelConfig:
+    """Return the model of a name. Raises ConfigError."""
+    from ghostshell_ros.runtime.data import config_folder
+    from planners.models.config import load_models, parse_spec
+
+    file = Path(models).expanduser() if models else (config_folder() or Path()) / "models.yaml"
+    return parse_spec(spec, load_models(file))
+
+
+def fault_of_server(url: str) -> str:
+    """Return what is wrong with a model's server on this machine, "" for one elsewhere, which is not asked."""
+    from planners.models.config import is_local
+
+    parts = urlsplit(url)
+    if not url or not is_local(url, this_machine=True):
+        return ""
+    try:
+        with closing(socket.create_connection((parts.hostname or "", parts.port or 80), CONNECT_S)):
+            return ""
+    except OSError as error:
+        return f"no model server takes connections at {url} ({error.strerror or error}); start it, or correct the address"
+
+
+def domain_of(environment: Mapping[str, str]) -> str:
+    """Return the ROS domain as it is given, without leading zeros."""
+    return environment.get("ROS_DOMAIN_ID", "").strip().lstrip("0") or "0"
+
+
+def fault_of_domain(environment: Mapping[str, str]) -> str:
+    """Return what is wrong with the ROS domain, or ""."""
+    domain = domain_of(environment)
+    right = domain.isdecimal() and int(domain) <= MAX_DOMAIN
+    return "" if right else f"ROS_DOMAIN_ID is '{domain}'; it must be a whole number of 0 to {MAX_DOMAIN}"
