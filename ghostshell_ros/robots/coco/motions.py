@@ -231,16 +231,11 @@ def _trot(start: Pose, halves: int, step_s: float, sweep: float, steer: float, c
 Direction = Literal["left", "right", "forward", "backward"]
 
 
-def lean_pose(direction: Direction) -> dict[str, float]:
-    """Return the body tilted about 10 degrees to one side: the legs there bend, the others stretch."""
-    side = {"left": LEFT, "right": LEFT, "forward": FRONT, "backward": FRONT}[direction]
-    sign = 0.36 if direction in ("left", "forward") else -0.36
-    return legs_pose(knee={leg: sign * side[leg] for leg in LEGS})
-
-
 def lean(start: Pose, direction: Direction) -> Trajectory:
-    """Lean to one side in `MOVE_S`."""
-    return move(start, [(MOVE_S, lean_pose(direction))])
+    """Lean about 10 degrees to one side in `MOVE_S`: the legs there bend, the others stretch."""
+    side = LEFT if direction in ("left", "right") else FRONT
+    sign = 0.36 if direction in ("left", "forward") else -0.36
+    return move(start, [(MOVE_S, legs_pose(knee={leg: sign * side[leg] for leg in LEGS}))])
 
 
 def oscillate(start: Pose, about: Pose, swings: Mapping[str, tuple[float, float]], period_s: float, times: float) -> Trajectory:
