@@ -17,7 +17,6 @@ from planners.prescriptions.prescription import (
     Prescription,
     PrescriptionFile,
     Route,
-    Standing,
     UnknownPrescriptionError,
     checked,
     load,
@@ -42,7 +41,7 @@ class PrescriptionBook:
     def __init__(self, router: Router, accessors: Mapping[str, Accessor], *, own: Path, shipped: Path | None = None) -> None:
         self._router, self._accessors, self._own = router, accessors, own
         self.problem = ""
-        self._reflexes: dict[str, Standing] = {}
+        self._reflexes: dict[str, Prescription] = {}
         self._taken: frozenset[str] = frozenset()
         """Names of all reflexes, also of those that do not fire."""
         self._verdicts: dict[tuple[str, str], Conflict] = {}
@@ -130,7 +129,7 @@ class PrescriptionBook:
         self._keep({**self._kept, name: _switched(kept, enabled)}, anyway=not enabled)
         return self.get(name)
 
-    def reflexes(self, reflexes: Iterable[Standing], names: Iterable[str] = ()) -> bool:
+    def reflexes(self, reflexes: Iterable[Prescription], names: Iterable[str] = ()) -> bool:
         """Take the reflexes that fire now and the `names` of all; return whether those that fire have changed."""
         before, self._reflexes = self._reflexes, {one.name: one for one in reflexes}
         self._taken = frozenset(self._reflexes) | frozenset(names)
@@ -168,13 +167,10 @@ class PrescriptionBook:
         save(self._own, [one for one in all_of_them if not one.shipped], disabled=off, enabled=on)
         self._kept = changed
 
-    def _guidelines(self) -> dict[str, Standing]:
+    def _guidelines(self) -> dict[str, Prescription]:
         """Return the guidelines that are enabled, by name."""
-        return {
-            name: Standing(name, one.sentence, Kind.GUIDELINE, one.when, one.task)
-            for name, kept in self._kept.items()
-            if (one := kept.prescription).enabled and kept.route.kind is Kind.GUIDELINE
-        }
+        kept = {name: kept.prescription for name, kept in self._kept.items() if kept.route.kind is Kind.GUIDELINE}
+        return {name: one for name, one in kept.items() if one.enabled}
 
     def _conflicts(self, name: str) -> list[Conflict]:
         guidelines = self._guidelines()

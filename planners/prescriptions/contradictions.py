@@ -15,7 +15,7 @@ from typing import Any
 
 from planners.language.conditional import plain, split
 from planners.language.lexicon import stem
-from planners.prescriptions.prescription import Conflict, Kind, Standing
+from planners.prescriptions.prescription import Conflict, Kind, Prescription
 from planners.prompts.blocks import text_beside
 from skill_kernel.config.yaml_text import read_yaml
 from skill_kernel.guard import GuardError
@@ -51,13 +51,13 @@ class _Meaning:
     allowed: str
 
 
-def contradictions(new: Standing, others: Iterable[Standing]) -> list[Conflict]:
+def contradictions(new: Prescription, others: Iterable[Prescription]) -> list[Conflict]:
     """Return the others that cannot be followed together with the new one, with the reasons, in their order."""
     return [found for other in others if other.name != new.name and (found := _conflict(new, other)) is not None]
 
 
 @lru_cache(maxsize=8192)
-def _conflict(new: Standing, other: Standing) -> Conflict | None:
+def _conflict(new: Prescription, other: Prescription) -> Conflict | None:
     """Return why two contradict each other. Cached: when one changes, only its own pairs are compared again."""
     why = _why(_meant(new), _meant(other))
     if not why:
@@ -67,12 +67,12 @@ def _conflict(new: Standing, other: Standing) -> Conflict | None:
 
 
 @lru_cache(maxsize=1024)
-def _meant(standing: Standing) -> _Meaning:
-    sentence = plain(standing.sentence).lower().rstrip(" .!")
+def _meant(one: Prescription) -> _Meaning:
+    sentence = plain(one.sentence).lower().rstrip(" .!")
     clause = split(sentence)
     condition, said = (clause.condition, clause.action or clause.condition) if clause is not None else ("", sentence)
-    forbids = not standing.task and bool(_NOT.search(said))
-    said, source = standing.task.lower() or said, standing.when.strip()
+    forbids = not one.task and bool(_NOT.search(said))
+    said, source = one.task.lower() or said, one.when.strip()
     bounds = tuple((m["how"] in _UPWARDS, float(m["number"])) for m in _BOUND.finditer(condition))
     allowed, *banned = _NOT.split(said, maxsplit=1)
     conditional = clause is not None or bool(source)

@@ -105,17 +105,6 @@ class Kept:
 
 
 @dataclass(frozen=True)
-class Standing:
-    """A guideline or reflex that may contradict another. `when` is the source of its condition, "" without one."""
-
-    name: str
-    sentence: str
-    kind: Kind = Kind.GUIDELINE
-    when: str = ""
-    task: str = ""
-
-
-@dataclass(frozen=True)
 class PrescriptionFile:
     """The contents of a file. `disabled` and `enabled` name shipped ones that a person switched off or on."""
 

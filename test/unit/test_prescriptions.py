@@ -13,7 +13,7 @@ from planners.prescriptions import contradictions as module
 from planners.prescriptions.book import PrescriptionBook
 from planners.prescriptions.contradictions import contradictions
 from planners.prescriptions.grammar import Grammar
-from planners.prescriptions.prescription import MAX_GUIDELINES, Kind, Route, Standing, UnknownPrescriptionError, load
+from planners.prescriptions.prescription import MAX_GUIDELINES, Kind, Prescription, Route, UnknownPrescriptionError, load
 from planners.prescriptions.router import Router
 from skill_kernel.config.yaml_text import RecordError
 from skill_kernel.guard import Vocabulary
@@ -192,17 +192,21 @@ AGREE = [
 ]
 
 
+def guideline(name: str, sentence: str, **fields: str) -> Prescription:
+    return Prescription.model_validate({"name": name, "sentence": sentence, "kind": Kind.GUIDELINE, **fields})
+
+
 @pytest.mark.parametrize("pair", CONTRADICT, ids=" / ".join)
 def test_what_contradicts_is_found_from_both_sides_with_both_sentences(pair: tuple[str, str]) -> None:
     for one, other in (pair, pair[::-1]):
-        (found,) = contradictions(Standing("one", one), [Standing("other", other)])
+        (found,) = contradictions(guideline("one", one), [guideline("other", other)])
         assert found.name == "other" and one in found.why and other in found.why
 
 
 @pytest.mark.parametrize("pair", AGREE, ids=" / ".join)
 def test_what_can_be_followed_together_is_not_reported(pair: tuple[str, str]) -> None:
     for one, other in (pair, pair[::-1]):
-        assert not contradictions(Standing("one", one), [Standing("other", other)])
+        assert not contradictions(guideline("one", one), [guideline("other", other)])
 
 
 NEAR = "visible('person') and distance_to('person') < 2.5"
@@ -233,7 +237,7 @@ def test_written_conditions_are_compared_by_what_they_say_and_not_by_how_it_is_w
     tasks = ("go to the lobby", "go to the kitchen")
     for (one, there), (other, here) in (zip(pair, tasks, strict=True), zip(pair[::-1], tasks, strict=True)):
         found = contradictions(
-            Standing("one", "errand", when=one, task=there), [Standing("other", "errands", when=other, task=here)]
+            guideline("one", "errand", when=one, task=there), [guideline("other", "errands", when=other, task=here)]
         )
         assert bool(found) is (pair in MEET)
 
@@ -354,7 +358,7 @@ def test_a_contradiction_is_reported_and_the_guideline_kept_all_the_same(tmp_pat
 def test_a_reflex_is_weighed_with_the_guidelines_and_goes_first(tmp_path: Path) -> None:
     kept = book(tmp_path)
     kept.add("whenever you see a person, go to the person", kind=Kind.GUIDELINE, name="go_near")
-    reflex = Standing("keep_off", "if you see a person, keep away from the person", Kind.REFLEX)
+    reflex = Prescription(name="keep_off", sentence="if you see a person, keep away from the person", kind=Kind.REFLEX)
     assert kept.reflexes([reflex]) and not kept.reflexes([reflex])
     (found,) = kept.get("go_near").conflicts
     assert found.name == "keep_off" and found.why.endswith("the reflex goes first")

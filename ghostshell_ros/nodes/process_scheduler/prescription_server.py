@@ -23,7 +23,7 @@ from ghostshell_ros.wire.qos import INSTRUCTION, LATCHED
 from ghostshell_ros.wire.values import ros_text
 from planners.prescriptions.book import PrescriptionBook
 from planners.prescriptions.grammar import Grammar
-from planners.prescriptions.prescription import Conflict, Kept, Kind, Route, Standing, UnknownPrescriptionError
+from planners.prescriptions.prescription import Conflict, Kept, Kind, Prescription, Route, UnknownPrescriptionError
 from planners.prescriptions.router import Router
 from skill_kernel.codes import TaskCode
 from skill_kernel.config.sections import shown
@@ -227,7 +227,8 @@ class PrescriptionServer:
 
     def _reflex_states(self, message: ReflexStateArray) -> None:
         self._reflexes = list(message.reflexes)
-        firing = [Standing(r.name, r.sentence, Kind.REFLEX) for r in self._reflexes if r.state == ReflexState.APPROVED]
+        approved = [r for r in self._reflexes if r.state == ReflexState.APPROVED]
+        firing = [Prescription(name=r.name, sentence=r.sentence, kind=Kind.REFLEX) for r in approved]
         weighed = self._book.reflexes(firing, [r.name for r in self._reflexes])
         told = [(r.name, r.state, r.sentence) for r in self._reflexes]
         if weighed or told != self._told_reflexes:
