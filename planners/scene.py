@@ -1,17 +1,36 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Keep what a queue of steps relied on: the few facts of an observation whose change is worth planning again."""
+"""Keep what is known of a robot at one moment, and what a queue of steps relied on: the few facts of an observation whose
+change is worth planning again."""
 
 from __future__ import annotations
 
 import math
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 
+from skill_kernel.events import CallEvent
 from skill_kernel.observation.model import FieldValue, Kind, Observation, Pose, SeenObject
+from skill_kernel.processes.process import Process
+
+IN_SIGHT_S = 1.0
+"""What was last detected longer ago is followed still, but no longer seen."""
 
 MOVED_M = 0.5
 """A robot so far from where its steps were planned stands elsewhere."""
 TURNED_RAD = math.radians(45.0)
+
+
+@dataclass(frozen=True)
+class Present:
+    """Hold what is known at one moment, `steady_s` on the clock of observations and `time_s` in ROS time: the newest
+    observation, however old, the processes, also those that have ended, and the calls that run."""
+
+    observation: Observation | None = None
+    processes: Sequence[Process] = ()
+    running: Sequence[CallEvent] = ()
+    steady_s: float = 0.0
+    time_s: float = 0.0
 
 
 @dataclass(frozen=True)

@@ -20,6 +20,7 @@ from planners.models.base import Image, ModelRequest
 from planners.models.model_call import AnswerEnd, Handle
 from planners.plan import Plan
 from planners.prompts.prompt import CallReport, RobotFacts
+from planners.scene import Present
 from skill_kernel.clock import Clock
 from skill_kernel.events import CallEvent, ModelEvent, Notice, ProcessEvent, StreamEvent
 from skill_kernel.observation.model import Observation
@@ -181,6 +182,9 @@ class RobotView(Protocol):
 
     def observed(self) -> Mapping[str, Any] | None:
         """Return the observation as prompts show it; None while no observer says anything."""
+
+    def present(self) -> Present:
+        """Return what is known now, for plain questions that are answered without a language model."""
 
     def state(self) -> Mapping[str, Any]:
         """Return the pose and the busy subsystems, for a robot without an observer."""

@@ -8,7 +8,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from ghostshell.msg import KernelState
+from ghostshell.msg import KernelState, ProcessArray
 from ghostshell.msg import Observation as ObservationMsg
 from nav_msgs.msg import Odometry
 from rclpy.serialization import deserialize_message
@@ -19,10 +19,13 @@ from ghostshell_ros.runtime.node import RuntimeNode
 from ghostshell_ros.runtime.robot_setup import RobotSetup
 from ghostshell_ros.wire.images import to_pixels
 from ghostshell_ros.wire.observation_messages import from_message
+from ghostshell_ros.wire.process_messages import process_of
 from ghostshell_ros.wire.qos import OBSERVATION, SENSORS
 from ghostshell_ros.wire.sensing import pose_of
 from planners.models.base import Image
 from planners.prompts.prompt import RobotFacts
+from planners.scene import Present
+from skill_kernel.events import CallEvent, CallKind
 from skill_kernel.observation.model import Observation
 from skill_kernel.observation.render import facts
 
@@ -47,6 +50,8 @@ class Scene:
         self._observed: tuple[float, bytes] | None = None
         self._seen: Observation | None = None
         self._kernel: KernelState | None = None
+        self._processes = ProcessArray()
+        self._running: dict[str, CallEvent] = {}
         self._odom: tuple[float, bytes] | None = None
         self._image: tuple[float, ImageMsg] | None = None
         node.create_subscription(ObservationMsg, "observation", self._observation, OBSERVATION, raw=True)
@@ -59,6 +64,22 @@ class Scene:
         self._kernel = state
         if problem := self._robot.follow(state.skills_version):
             self._node.get_logger().error(problem)
+
+    def processes(self, message: ProcessArray) -> None:
+        """Take the processes as they are now."""
+        self._processes = message
+
+    def call(self, event: CallEvent) -> None:
+        """Take note of a call that begins or ends."""
+        if event.kind is CallKind.STARTED:
+            self._running[event.call_id] = event
+        else:
+            self._running.pop(event.call_id, None)
+
+    def present(self) -> Present:
+        """Return what is known now."""
+        processes = tuple(map(process_of, self._processes.processes))
+        return Present(self.observation(), processes, tuple(self._running.values()), self.steady_now(), self.now_s())
 
     def state(self) -> Mapping[str, Any]:
         """Return facts for the prompt: pose in the odom frame [m, deg] and the subsystems in use."""

@@ -10,13 +10,18 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from function_tokens.builtins import BUILTINS
 from function_tokens.routines import RoutineStore
 from function_tokens.scheduling.calls import TEXT
-from planners.language.compose import speech
+from planners.language.compose import speech, tag
 from planners.language.parser import CommandParser
+from planners.language.present import PresentAnswerer
+from planners.language.questions import read
 from planners.models.base import CancelToken, Finished, ModelError, ModelEvent, ModelRequest, TextDelta, Usage
 from planners.prompts.prompt import CallReport, RobotFacts
+from planners.scene import Present
 from skill_kernel.codes import ModelCode
 
 NAME = "offline-command-parser (no language model)"
+MEMORY_SKILL = "query_memory"
+"""The skill that answers questions about the past, where a robot has it."""
 MAX_INSTRUCTION = 1000
 """Longest instruction read, in characters."""
 
@@ -25,7 +30,8 @@ _BAD_OUTCOMES = ("FAILED", "REFUSED")
 
 
 class OfflineClient:
-    """Answer direct commands in English and Chinese with function tokens of the skills it is given.
+    """Answer direct commands and plain questions in English and Chinese: commands with function tokens of the skills it is
+    given, questions with a sentence from what is known now, or through the robot's memory.
 
     The robot's skills and `routines` are read for every request, so exchanged ones are followed. An instruction is done
     whole or not at all: then the stream ends with ModelError MODEL_NOT_UNDERSTOOD. In later turns of the same task it
@@ -69,21 +75,36 @@ class OfflineClient:
             raise _not_understood(f"the instruction has {len(instruction)} characters; say it in at most {MAX_INSTRUCTION}")
         last = next((m.text for m in reversed(request.messages[:-1]) if m.role == "assistant"), "")
         parser = self._parser()
-        reading = parser.read(instruction, last)
+        if asked := self._answer(instruction, parser, request.present or Present()):
+            return rest_of(asked, request.done, self._repeatable()) or plan_done
+        reading = parser.read(instruction, last, mends=True)
         if not reading.source:
-            why = reading.trouble or f"there is no command in “{instruction[:80]}”."
-            known = "" if reading.trouble and reading.understood else f" I can: {parser.abilities()}"
-            raise _not_understood(f"{why} Nothing was done.{known}")
+            raise _not_understood(parser.refusal(instruction, reading))
         return rest_of(reading.source, request.done, self._repeatable()) or plan_done
 
-    def read_wholly(self, text: str, done: Sequence[CallReport] = ()) -> str:
+    def read_wholly(self, text: str, done: Sequence[CallReport] = (), present: Present | None = None) -> str:
         """Return the stream for a text that is understood wholly, without what was done of it; "" for any other text, and
-        where nobody knows how far something came."""
-        source = self._parser().read(text).source if len(text) <= MAX_INSTRUCTION else ""
+        where nobody knows how far something came. Plain questions are answered where `present` is given."""
+        if not text.strip() or len(text) > MAX_INSTRUCTION:
+            return ""
+        parser = self._parser()
+        source = self._answer(text, parser, present) if present is not None else ""
+        source = source or parser.read(text).source
         try:
             return rest_of(source, done, self._repeatable())
         except ModelError:
             return ""
+
+    def _answer(self, text: str, parser: CommandParser, present: Present) -> str:
+        """Return the answer to a plain question, or the call that asks the robot's memory; "" for what is no question."""
+        asked = read(text, present.time_s, (self._about.name,)) if text.strip() else None
+        if asked is None or not asked.form or (asked.form == "able_now" and asked.subject and parser.read(text).source):
+            return ""
+        answerer = PresentAnswerer(asked, present, self._about, parser)
+        said = answerer.answer()
+        if said is None and any(skill.name == MEMORY_SKILL for skill in self._about.skills):
+            return tag(MEMORY_SKILL, {"question": asked.text})
+        return speech(said or answerer.nobody_knows()).source
 
     def _repeatable(self) -> set[str]:
         """Return the functions that may begin again when they were interrupted: no distance is covered twice by that."""
@@ -143,4 +164,4 @@ def _failures(results: Iterable[CallReport]) -> str:
 
 
 def _not_understood(message: str) -> ModelError:
-    return ModelError(ModelCode.MODEL_NOT_UNDERSTOOD, f"{message} (This is the {NAME}; it follows direct commands only.)")
+    return ModelError(ModelCode.MODEL_NOT_UNDERSTOOD, message)

@@ -6,11 +6,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 
+from planners.language.questions import read
 from planners.memory import schema
-from planners.memory.answers import MAX_SOURCES, Answer, Answerer, clock, read
+from planners.memory.answers import MAX_SOURCES, Answer, Answerer, clock, is_evidence
 from planners.memory.consolidation import ConsolidationSettings, Consolidator, ModelWriter
 from planners.memory.embedding import Embedder, Embeddings
-from planners.memory.query import Circle, Query
+from planners.memory.query import Circle, Query, words_of
 from planners.memory.records import Kind, Provenance, Record, Spot, StoreError, Tier, Viewer, Visibility
 from planners.memory.store import Background, Store, Ticket
 
@@ -30,6 +31,8 @@ __all__ = [
     "Visibility",
 ]
 
+MAX_PASSAGES = 200
+"""Number of passages that are looked through for those that are evidence."""
 SHOWN = 3
 """Number of passages that are read out where no form fits and no model answers."""
 
@@ -78,10 +81,10 @@ class Memory:
         asked = read(question, now_s, tuple(sorted({*self._robots(), robot} - {""})))
         answer = Answerer(self.store, asked, viewer, robot, now_s).answer()
         if answer is None:
-            query = Query(
-                asked.text, since_s=asked.since_s, until_s=asked.until_s, viewer=viewer, limit=min(limit, MAX_SOURCES)
-            )
-            answer = self._worded(asked.text, self.recall(query), now_s)
+            query = Query(asked.text, since_s=asked.since_s, until_s=asked.until_s, viewer=viewer, limit=MAX_PASSAGES)
+            found = self.recall(query)
+            fitting = [r for r in found.sources if is_evidence(r) and self._fits(asked.text, r)][: min(limit, MAX_SOURCES)]
+            answer = self._worded(asked.text, replace(found, sources=tuple(fitting)), now_s)
         state = self.store.state
         notes = [
             answer.note,
@@ -100,6 +103,11 @@ class Memory:
         told = " ".join(f"{clock(r.time_s, now_s).capitalize()}: {r.text}" for r in found.sources[:SHOWN])
         text = f"What I remember of that: {told}" if told else "I remember nothing of that."
         return replace(found, text=text, note="; ".join(filter(None, notes)))
+
+    def _fits(self, question: str, record: Record) -> bool:
+        """Return whether a passage is about the question: by its meaning, or by more than half of the words."""
+        words, text = words_of(question), record.text.casefold()
+        return bool(self.embeddings.count) or 2 * sum(word in text for word in words) > len(words)
 
     def _robots(self) -> set[str]:
         """Return the names that mean a robot in a question."""

@@ -1,123 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Read the usual questions to a memory, in English, and answer them each with the records it stands on; no model."""
+"""Answer the usual questions about the past, each with the records that the answer is based on; no model."""
 
 from __future__ import annotations
 
-import re
 import time
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
-from typing import Any
 
-from planners.language.lexicon import NUMBERS, UNITS, with_pieces
+from planners.language.questions import Question, is_question, listed, readable, same_thing, with_article
 from planners.memory.query import LIMITED, Query, words_of
 from planners.memory.records import Kind, Record, Spot, Viewer
 from planners.memory.store import Store
-from planners.prompts.blocks import text_beside
-from skill_kernel.config.yaml_text import read_yaml
-
-MAX_QUESTION = 1000
-"""Longest question, in characters."""
-DAY_S = 86_400.0
-
-
-@dataclass(frozen=True)
-class Question:
-    """A question as it was read. `form` is a name in questions.yaml, or “other”, answered by the passages that fit best.
-    `subject` is the thing, place, person or deed; `room` limits it to one. `rooms`: rooms are meant rather than places;
-    `first`: the first time is asked for, not the last. Times in seconds."""
-
-    form: str
-    text: str
-    subject: str = ""
-    room: str = ""
-    rooms: bool = False
-    first: bool = False
-    since_s: float | None = None
-    until_s: float | None = None
-
-
-_READ: dict[str, Any] = read_yaml(text_beside(__file__, "questions.yaml"), strict=True)
-_ROWS = [tuple(row.split(": ", 1)) for row in _READ["forms"].splitlines()]
-_SPANS_S = {word: UNITS[word][1] for word in ("second", "minute")} | {
-    "hour": 3600.0,
-    "day": DAY_S,
-    "week": 7 * DAY_S,
-    "month": 30 * DAY_S,
-}
-_COUNTS = NUMBERS | {"few": 3.0, "a": 1.0, "an": 1.0}
-_COUNT, _UNIT = rf"(\d{{1,6}}|{'|'.join(_COUNTS)})", rf"({'|'.join(_SPANS_S)})s?"
-_SPAN = re.compile(rf"\b(?:(?:in|within|during|over|for) )?(?:the )?(?:last|past) (?:{_COUNT} )?{_UNIT}\b")
-_AGO = re.compile(rf"\b(?:about )?{_COUNT} {_UNIT} ago\b")
-_DAYS = re.compile(
-    r"\b(?:(?P<half>this|yesterday|today in the|in the) (?P<part>morning|afternoon|evening)|(?P<day>today|yesterday|tonight))\b"
-)
-_PARTS = {"morning": (5, 12), "afternoon": (12, 18), "evening": (18, 24)}
-_ADDRESS = re.compile(
-    r"^ *(?:(?:please|and|so|hey|hi|ok|okay|well|can you|could you|do you know|do you remember|tell me|remember) )+"
-)
-
-
-@lru_cache(maxsize=8)
-def _forms(robots: str) -> tuple[tuple[str, re.Pattern[str]], ...]:
-    """Return the forms where `robots` is the pattern of the names that mean a robot."""
-    pieces = {**_READ["pieces"], "ROBOTS": robots or "you"}
-    return tuple((form, re.compile(with_pieces(pattern, pieces))) for form, pattern in _ROWS)
-
-
-def read(question: str, now_s: float, robots: tuple[str, ...] = ()) -> Question:
-    """Return the question as it reads at the asker's time `now_s`; `robots` are names that mean a robot. Raises ValueError when
-    it is empty or too long."""
-    text = " ".join(question.split())
-    if not text or len(text) > MAX_QUESTION:
-        raise ValueError(f"a question has 1 to {MAX_QUESTION} characters, not {len(text)}")
-    plain = re.sub(r"[?!.,;:\"“”]+", " ", text.lower().replace("’", "'"))
-    names = "|".join(re.escape(r.lower()) for r in robots if r)
-    if names:
-        plain = re.sub(rf"^ *(?:(?:hey|hi|ok|okay) )?(?:{names}) ", "", plain)
-    plain, since_s, until_s = _time(" ".join(_ADDRESS.sub("", plain).split()), now_s)
-    for form, pattern in _forms(names):
-        if (found := pattern.fullmatch(plain)) is not None:
-            said = {name: value.strip() for name, value in found.groupdict(default="").items()}
-            subject, room = said.get("subject", ""), said.get("room", "")
-            rooms, first = said.get("places") == "rooms", said.get("time") == "first"
-            return Question(form, text, subject, room, rooms, first, since_s, until_s)
-    return Question("other", text, since_s=since_s, until_s=until_s)
-
-
-def _time(plain: str, now_s: float) -> tuple[str, float | None, float | None]:
-    """Return the question without its words of time, and the times they mean."""
-    if found := _SPAN.search(plain):
-        return _without(plain, found), now_s - _number(found[1] or "1") * _SPANS_S[found[2]], None
-    if found := _AGO.search(plain):
-        unit_s = _SPANS_S[found[2]]
-        at_s = now_s - _number(found[1]) * unit_s
-        return _without(plain, found), at_s - unit_s / 2, at_s + unit_s / 2
-    if found := _DAYS.search(plain):
-        day = time.localtime(now_s)
-        midnight = time.mktime((day.tm_year, day.tm_mon, day.tm_mday, 0, 0, 0, 0, 0, -1))
-        midnight -= DAY_S if "yesterday" in found.group() else 0.0
-        since_h, until_h = (18, 24) if found["day"] == "tonight" else _PARTS.get(found["part"], (0, 24))
-        return _without(plain, found), midnight + since_h * 3600.0, midnight + until_h * 3600.0
-    return plain, None, None
-
-
-def _number(word: str) -> float:
-    return float(word) if word.isdigit() else _COUNTS[word]
-
-
-def _without(plain: str, found: re.Match[str]) -> str:
-    return " ".join(f"{plain[: found.start()]} {plain[found.end() :]}".split())
-
-
-def listed(items: Iterable[str], limit: int = 8) -> str:
-    """Return `a, b and c`; of many the first ones and how many more."""
-    names = list(items)
-    if len(names) > limit:
-        names = [*names[:limit], f"{len(names) - limit} more"]
-    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}" if names else "nothing"
 
 
 def clock(time_s: float, now_s: float | None = None) -> str:
@@ -136,19 +30,9 @@ def where(spot: Spot) -> str:
     return " ".join(filter(None, (room, at)))
 
 
-def readable(name: str) -> str:
-    """Return a name without its underscores."""
-    return name.replace("_", " ")
-
-
 def times(count: int) -> str:
     """`once`, `twice`, `3 times`."""
     return {0: "never", 1: "once", 2: "twice"}.get(count, f"{count} times")
-
-
-def with_article(label: str) -> str:
-    """Return `a ball`, `an apple`."""
-    return f"{'an' if label[:1].lower() in 'aeiou' else 'a'} {label}"
 
 
 MANY = 2000
@@ -165,6 +49,17 @@ class Answer:
     sources: tuple[Record, ...] = ()
     form: str = "other"
     note: str = ""
+
+
+def is_deed(record: Record) -> bool:
+    """Return whether a record is of something done, and not of a question or of words that were said."""
+    return "text" not in record.data.get("arguments", ()) and not is_question(str(record.data.get("instruction", "")))
+
+
+def is_evidence(record: Record) -> bool:
+    """Return whether a record tells what was seen or achieved: no words that somebody said, no question, and no failure."""
+    how = record.data.get("outcome", record.data.get("status", "DONE"))
+    return record.kind not in (Kind.HEARD.value, Kind.EVENT.value) and how in ("DONE", "SUCCESS") and is_deed(record)
 
 
 class Answerer:
@@ -224,7 +119,7 @@ class Answerer:
         visits = [
             v
             for v in self._find(Kind.VISIT, robot=self._robot)
-            if _same(wanted, str(v.data.get("place"))) or _same(wanted, v.spot.room)
+            if same_thing(wanted, str(v.data.get("place"))) or same_thing(wanted, v.spot.room)
         ]
         if not visits:
             return self._nothing(f"no visit to the {wanted}")
@@ -260,12 +155,9 @@ class Answerer:
         return Answer(f"{yes}{who} {which} saw the {label} {spot} {at}.{usual}", tuple(sightings))
 
     def _unseen(self, wanted: str) -> Answer | None:
-        note = "" if self._complete else LIMITED
-        told = self._words(wanted, (Kind.HEARD, Kind.NOTE, Kind.CALL, Kind.HABIT, Kind.RELATION, Kind.ENTITY))
-        if self._asked.form == "last_seen" and not told and not self._find(Kind.SIGHTING, limit=1):
-            return None
-        but = f" But: {told[0].text}" if told else ""
-        return Answer(self._nothing(f"no {wanted}").text + but, tuple(told[:5]), note=note)
+        """Return that it was never seen, or None where other passages tell of it."""
+        told = self._words(wanted, (Kind.NOTE, Kind.CALL, Kind.HABIT, Kind.RELATION, Kind.ENTITY))
+        return None if any(map(is_evidence, told)) else self._nothing(f"no {wanted}")
 
     def _things(self) -> Answer:
         found = self._inside(self._find(Kind.SIGHTING))
@@ -295,7 +187,7 @@ class Answerer:
         else:
             heard = self._find(Kind.HEARD)
         if by_person and wanted not in ("i", "we", "people", "somebody", "someone", "anyone", "they"):
-            heard = [r for r in heard if _same(wanted, r.provenance.sender)]
+            heard = [r for r in heard if same_thing(wanted, r.provenance.sender)]
         if not heard:
             about = f" from {wanted}" if by_person else f" about “{wanted}”" if wanted else ""
             return self._nothing(f"no words{about}")
@@ -309,10 +201,11 @@ class Answerer:
     def _done(self) -> Answer | None:
         wanted, form = self._asked.subject, self._asked.form
         if form == "what_done":
-            done = self._find(Kind.EPISODE, robot=self._robot, limit=10) or self._find(Kind.CALL, robot=self._robot, limit=10)
+            done = self._find(Kind.EPISODE, robot=self._robot) or self._find(Kind.CALL, robot=self._robot)
+            done = [record for record in done if is_deed(record)][:10]
             return Answer(" ".join(r.text for r in done[:5]), tuple(done)) if done else self._nothing("no task")
         kinds = (Kind.EPISODE, Kind.OUTCOME, Kind.CALL)
-        found = [r for kind in kinds for r in self._words(wanted, (kind,), self._robot)]
+        found = [r for kind in kinds for r in self._words(wanted, (kind,), self._robot) if is_deed(r)]
         found.sort(key=lambda r: r.time_s, reverse=True)
         if not found:
             return None
@@ -344,11 +237,11 @@ class Answerer:
         found = self._words(wanted, (Kind.SIGHTING,), limit=MANY)
         if not found and len(wanted.split()) > 1:  # “the red ball”, where only balls are told apart
             found = self._words(wanted.split()[-1], (Kind.SIGHTING,), limit=MANY)
-        return [r for r in found if _same(wanted, str(r.data.get("label")))]
+        return [r for r in found if same_thing(wanted, str(r.data.get("label")))]
 
     def _inside(self, found: list[Record]) -> list[Record]:
         """Those in the room that is asked about."""
-        return [r for r in found if not self._asked.room or _same(self._asked.room, r.spot.room)]
+        return [r for r in found if not self._asked.room or same_thing(self._asked.room, r.spot.room)]
 
     def _chosen(self, found: list[Record]) -> tuple[Record, str]:
         return (found[-1], "first") if self._asked.first else (found[0], "last")
@@ -368,12 +261,3 @@ class Answerer:
             return ""
         until = f" until {clock(asked.until_s)}" if asked.until_s is not None and asked.until_s < self._now_s else ""
         return f" since {clock(asked.since_s)}{until}"
-
-
-def _same(wanted: str, name: str) -> bool:
-    """Return whether a name is meant: the same words, one more or one less before the last, in singular or plural."""
-    asked, known = (
-        [w[:-1] if len(w) > 3 and w.endswith("s") and not w.endswith("ss") else w for w in text.casefold().split()]
-        for text in (wanted, readable(name))
-    )
-    return bool(asked and known) and asked[-1] == known[-1] and (set(asked) <= set(known) or set(known) <= set(asked))

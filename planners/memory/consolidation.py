@@ -12,8 +12,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
+from planners.language.questions import listed, readable, with_article
 from planners.memory import graph, query, schema
-from planners.memory.answers import clock, listed, readable, times, where, with_article
+from planners.memory.answers import clock, times, where
 from planners.memory.graph import habits_of
 from planners.memory.query import MAX_LIMIT, Query
 from planners.memory.records import SOURCE, Kind, Provenance, Record, Spot, StoreError, Tier, Viewer, narrowest

@@ -6,7 +6,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from planners.memory.answers import readable
+from planners.language.questions import readable
 from planners.memory.records import NOWHERE, Kind, Provenance, Record, Spot, Tier
 from skill_kernel.codes import Outcome
 from skill_kernel.events import CallEvent

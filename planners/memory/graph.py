@@ -11,7 +11,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from planners.memory.answers import readable, times
+from planners.language.questions import readable
+from planners.memory.answers import times
 from planners.memory.records import NOWHERE, SOURCE, Kind, Provenance, Record, Spot, Tier, Visibility, narrowest
 from planners.memory.schema import insert, select
 

@@ -20,6 +20,7 @@ from skill_kernel.codes import ModelCode
 
 if TYPE_CHECKING:
     from planners.prompts.prompt import CallReport
+    from planners.scene import Present
 
 Role = Literal["user", "assistant"]
 PNG_MAGIC = b"\x89PNG\r\n\x1a\n"
@@ -60,8 +61,9 @@ class ModelRequest:
 
     `system` is the static front of the prompt (grammar, rules, skills): it is the same in every turn, so providers
     cache it. Whatever changes (state, results, the instruction) belongs into `messages`, whose last one is the user's.
-    `instruction`, `turn` and `done` repeat the user's own words, the number of the turn and what became of the calls so far
-    for a client that reads no prompt (the offline command parser); they are never sent to a provider.
+    `instruction`, `turn` and `done` repeat the user's own words, the number of the turn and what became of the calls so far,
+    and `present` what is known now, for a client that reads no prompt (the offline command parser); they are never sent to a
+    provider.
     `deadline_s` is how long, in seconds, the client may wait for the model in all, retries included; the time its reader
     spends between two events does not count.
     """
@@ -73,6 +75,7 @@ class ModelRequest:
     instruction: str = ""
     turn: int = 0
     done: Sequence[CallReport] = ()
+    present: Present | None = None
 
     def __post_init__(self) -> None:
         if not self.messages or self.messages[-1].role != "user":

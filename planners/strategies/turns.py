@@ -154,6 +154,8 @@ class TurnPlanning:
         self._ask(0, self._planner.begin(task.instruction, sender=task.sender, done=done, known=self._known()))
 
     def _ask(self, number: int, request: ModelRequest) -> None:
+        if not self._io.thinks(self._planner.layer):
+            request = replace(request, present=self._robot.present())
         turn = self._turn = _Turn(number, self._io.open(number), self._robot.now_s())
 
         def heard(text: str) -> None:

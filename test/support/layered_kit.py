@@ -26,6 +26,7 @@ from planners.models.model_call import AnswerEnd
 from planners.plan import Plan, Subtask
 from planners.prompts.blocks import Layer
 from planners.prompts.prompt import RobotFacts
+from planners.scene import Present
 from planners.strategies.layered.step_planner import StepPlanner
 from planners.strategies.layered.strategy import Layered
 from planners.strategy import Interrupted, Judge, PlannerEvent, Report, Restarted, Task
@@ -375,7 +376,10 @@ class Bench:
     def system_prompt(self, make: Callable[[RobotFacts], str]) -> str:
         return make(self.about)
 
-    def _read_commands(self, text: str, done: Sequence[Any]) -> str:
+    def present(self) -> Present:
+        return Present()
+
+    def _read_commands(self, text: str, done: Sequence[Any], present: Present) -> str:
         try:
             return rest_of(self._written.get(text, ""), done, {"text", "sleep"})
         except ModelError:

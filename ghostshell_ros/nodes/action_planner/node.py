@@ -30,7 +30,7 @@ from planners.prompts.blocks import Layer
 from planners.strategy import Parameter
 from skill_kernel.codes import TaskCode
 from skill_kernel.config.sections import CAUSE_CHARS, shown
-from skill_kernel.events import ModelEvent, Notice, ProcessEvent, ProcessKind, RunEvent, StreamEvent
+from skill_kernel.events import CallEvent, ModelEvent, Notice, ProcessEvent, ProcessKind, RunEvent, StreamEvent
 from skill_kernel.guard.condition_text import MAX_SENTENCE
 
 STOP_S = 0.5
@@ -136,6 +136,7 @@ class ActionPlanner(RuntimeNode):
     def _process_states(self, message: ProcessArray) -> None:
         first, self._heard = not self._heard, True
         self._budget.processes(message)
+        self._scene.processes(message)
         for process in message.processes:
             self.guarded(self._process_state)(process, first)
         while len(self._seen) > 1000:
@@ -223,6 +224,8 @@ class ActionPlanner(RuntimeNode):
         self._budget.hear(event)
         if event.node != self.get_name():
             self._streams.heard(event)
+            if isinstance(event, CallEvent):
+                self._scene.call(event)
             if (process := self._processes.get(event.process_id)) is not None:
                 process.event(event)
 

@@ -13,7 +13,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import IO, Any
 
-from ghostshell.msg import MemoryRecord, Observation, ProcessArray, ProcessState
+from ghostshell.msg import MemoryRecord, Observation, ProcessArray
 from ghostshell.srv import QueryMemory
 from rclpy.task import Future
 
@@ -23,6 +23,7 @@ from ghostshell_ros.runtime.node import Health, Level, RuntimeNode
 from ghostshell_ros.runtime.signing import Doorkeeper
 from ghostshell_ros.wire.events import read_events
 from ghostshell_ros.wire.observation_messages import from_message
+from ghostshell_ros.wire.process_messages import process_of
 from ghostshell_ros.wire.qos import LATCHED, OBSERVATION
 from ghostshell_ros.wire.values import ros_text, seconds, time_message
 from planners.memory import Circle, Memory, Query, Record, Store, StoreError, Tier, Viewer
@@ -33,7 +34,6 @@ from planners.memory.schema import DAY_S
 from skill_kernel.codes import MemoryCode
 from skill_kernel.config.yaml_text import private
 from skill_kernel.events import CallEvent, CallKind, Notice, NoticeKind, ProcessEvent, ProcessKind
-from skill_kernel.processes.process import Process, ProcessSource, ProcessStatus
 from skill_kernel.roles import Act, Caller
 
 LOOK_S = 1.0
@@ -262,7 +262,7 @@ class RobotListener:
             known = self._told.get(state.process_id)
             if known is None or (ended and not known):
                 self._told[state.process_id] = ended
-                found += self._recorder.task(_process(state))
+                found += self._recorder.task(process_of(state))
         while len(self._told) > MANY_TASKS:
             del self._told[next(iter(self._told))]
         return found
@@ -274,13 +274,6 @@ class RobotListener:
         self._observed_s = time_s
         now = self._node.steady_now()
         return self._recorder.observation(from_message(message, now), now)
-
-
-def _process(state: ProcessState) -> Process:
-    same = ("process_id", "instruction", "door", "sender", "strategy", "message")
-    told: dict[str, Any] = {name: getattr(state, name) for name in same}
-    told |= {"created_s": seconds(state.created), "ended_s": seconds(state.ended)}
-    return Process(source=ProcessSource(state.source), status=ProcessStatus(state.status), **told)
 
 
 def _fill(memory: Memory, request: QueryMemory.Request, response: QueryMemory.Response, caller: Caller) -> None:

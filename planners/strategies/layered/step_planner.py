@@ -559,7 +559,7 @@ class StepPlanner:
             from planners.language.client import OfflineClient  # takes a while, and most processes never need it
 
             self._commands = OfflineClient(self._robot.about, self._robot.routines)
-        return self._commands.read_wholly(text, done)
+        return self._commands.read_wholly(text, done, self._robot.present())
 
     # -- ends ---------------------------------------------------------------------------------------------------------
 

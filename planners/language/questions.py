@@ -1,0 +1,180 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Read plain questions in English and Chinese, about now and about the past; no model. The forms stand in `questions.yaml`."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+from planners.language.conditional import sentences
+from planners.language.lexicon import CHINESE, FILLERS, NUMBERS, UNITS, with_pieces
+from planners.language.words import clean, plain_words
+from planners.prompts.blocks import text_beside
+from skill_kernel.config.yaml_text import read_yaml
+
+MAX_QUESTION = 1000
+"""Longest question, in characters."""
+DAY_S = 86_400.0
+
+
+@dataclass(frozen=True)
+class Question:
+    """A question as it was read. `form` is a name in questions.yaml: one that ends in “_now” is about the present, “other” is
+    a question of no such form, and “” is no question. `subject` is the thing, place, person or deed; `room` limits it to one.
+    `rooms`: rooms are meant rather than places; `first`: the first time is asked for, not the last. Times in seconds."""
+
+    form: str
+    text: str
+    subject: str = ""
+    room: str = ""
+    rooms: bool = False
+    first: bool = False
+    since_s: float | None = None
+    until_s: float | None = None
+
+    @property
+    def language(self) -> str:
+        """Return `zh` for Chinese, else `en`."""
+        return "zh" if _CHINESE_TEXT.search(self.text) else "en"
+
+
+WORDS: dict[str, Any] = read_yaml(text_beside(__file__, "questions.yaml"), strict=True)
+ROWS = [tuple(row.split(": ", 1)) for row in WORDS["forms"].splitlines()]
+_ENGLISH_NAMES = CHINESE | {chinese: name for name, chinese in WORDS["names"].items()}
+_STAND_FOR = {word.replace("_", " "): name for name, words in WORDS["stand_for"].items() for word in words.split()}
+CHINESE_NAMES = {name: chinese for chinese, name in reversed(CHINESE.items())} | WORDS["names"]
+_CJK = "[\u3400-\u9fff]"
+_CHINESE_TEXT = re.compile(_CJK)
+_SPANS_S = {word: UNITS[word][1] for word in ("second", "minute")} | {
+    "hour": 3600.0,
+    "day": DAY_S,
+    "week": 7 * DAY_S,
+    "month": 30 * DAY_S,
+}
+_COUNTS = NUMBERS | {"few": 3.0, "a": 1.0, "an": 1.0}
+_COUNT, _UNIT = rf"(\d{{1,6}}|{'|'.join(_COUNTS)})", rf"({'|'.join(_SPANS_S)})s?"
+_SPAN = re.compile(rf"\b(?:(?:in|within|during|over|for) )?(?:the )?(?:last|past) (?:{_COUNT} )?{_UNIT}\b")
+_AGO = re.compile(rf"\b(?:about )?{_COUNT} {_UNIT} ago\b")
+_DAYS = re.compile(
+    r"\b(?:(?P<half>this|yesterday|today in the|in the) (?P<part>morning|afternoon|evening)|(?P<day>today|yesterday|tonight))\b"
+)
+_PARTS = {"morning": (5, 12), "afternoon": (12, 18), "evening": (18, 24)}
+_MARKS = re.compile(r"[?!.,;:\"“”。、]+")
+_IS = re.compile(r"\b(what|who|where|how|there)'s\b")
+_MARKED = re.compile(r"[?？]\s*$|吗")
+_ADDRESS = re.compile(
+    r"^ *(?:(?:please|and|so|hey|hi|hello|ok|okay|well|can you|could you|do you know|do you remember|tell me|remember) )+"
+    r"|^(?:请问|请|告诉我|你好|嗨|嘿|喂|那么|那)+|[呢啊呀哦]+ *$"
+)
+
+
+@lru_cache(maxsize=8)
+def _forms(robots: str) -> tuple[tuple[str, re.Pattern[str]], ...]:
+    """Return the forms where `robots` is the pattern of the names that mean a robot."""
+    pieces = {**WORDS["pieces"], "ROBOTS": robots or "you"}
+    return tuple((form, re.compile(with_pieces(pattern, pieces))) for form, pattern in ROWS)
+
+
+def read(question: str, now_s: float, robots: tuple[str, ...] = ()) -> Question:
+    """Return the question as it reads at the asker's time `now_s`; `robots` are names that mean a robot. Raises ValueError when
+    it is empty or too long."""
+    text = " ".join(question.split())
+    if not text or len(text) > MAX_QUESTION:
+        raise ValueError(f"a question has 1 to {MAX_QUESTION} characters, not {len(text)}")
+    names = "|".join(re.escape(r.lower()) for r in robots if r)
+    *before, last = sentences(text) or [text]
+    alone = not any(_without_address(_plain(sentence, names)) for sentence in before)
+    plain, since_s, until_s = _time(_plain(last, names), now_s)
+    for form, pattern in _forms(names) if alone else ():
+        found = pattern.fullmatch(plain) or pattern.fullmatch(_without_address(plain))
+        if found is None or (form == "able_now" and found.groupdict() and not _MARKED.search(text)):
+            continue
+        said = {name: value.strip() for name, value in found.groupdict(default="").items()}
+        subject, room = said.get("subject", ""), _named(said.get("room", ""))
+        if "see" in form or form == "field_now":
+            subject = _STAND_FOR.get(subject, subject)
+        if form != "able_now":
+            subject = _named(subject)
+        rooms, first = said.get("places") == "rooms", said.get("time") == "first"
+        return Question(form, text, subject, room, rooms, first, since_s, until_s)
+    return Question("", text, since_s=since_s, until_s=until_s)
+
+
+def is_question(text: str) -> bool:
+    """Return whether a text asks for an answer and for nothing to be done."""
+    return bool(text.strip()) and len(text) <= MAX_QUESTION and read(text, 0.0).form != ""
+
+
+def _plain(text: str, names: str) -> str:
+    """Return the words of a question without marks, and without a robot's name in front."""
+    plain = _IS.sub(r"\1 is", _MARKS.sub(" ", clean(text).lower()))
+    if names:
+        plain = re.sub(rf"^ *(?:(?:hey|hi|ok|okay|hello|你好) *)?(?:{names})(?: +|$|(?={_CJK}))", "", plain)
+    return re.sub(rf"\s+(?={_CJK})|(?<={_CJK})\s+", "", plain.replace("您", "你")).strip()
+
+
+def _without_address(plain: str) -> str:
+    return " ".join(_ADDRESS.sub("", f"{plain} ").split())
+
+
+def _named(words: str) -> str:
+    """Return the English name of what is named in Chinese; English words as they are."""
+    if not _CHINESE_TEXT.search(words):
+        return words
+    return _ENGLISH_NAMES.get(words) or " ".join(w.text for w in plain_words(words) if w.text not in FILLERS)
+
+
+def _time(plain: str, now_s: float) -> tuple[str, float | None, float | None]:
+    """Return the question without its words of time, and the times they mean."""
+    if found := _SPAN.search(plain):
+        return _without(plain, found), now_s - _number(found[1] or "1") * _SPANS_S[found[2]], None
+    if found := _AGO.search(plain):
+        unit_s = _SPANS_S[found[2]]
+        at_s = now_s - _number(found[1]) * unit_s
+        return _without(plain, found), at_s - unit_s / 2, at_s + unit_s / 2
+    if found := _DAYS.search(plain):
+        day = time.localtime(now_s)
+        midnight = time.mktime((day.tm_year, day.tm_mon, day.tm_mday, 0, 0, 0, 0, 0, -1))
+        midnight -= DAY_S if "yesterday" in found.group() else 0.0
+        since_h, until_h = (18, 24) if found["day"] == "tonight" else _PARTS.get(found["part"], (0, 24))
+        return _without(plain, found), midnight + since_h * 3600.0, midnight + until_h * 3600.0
+    return plain, None, None
+
+
+def _number(word: str) -> float:
+    return float(word) if word.isdigit() else _COUNTS[word]
+
+
+def _without(plain: str, found: re.Match[str]) -> str:
+    return " ".join(f"{plain[: found.start()]} {plain[found.end() :]}".split())
+
+
+def listed(items: Iterable[str], limit: int = 8) -> str:
+    """Return `a, b and c`; of many the first ones and how many more."""
+    names = list(items)
+    if len(names) > limit:
+        names = [*names[:limit], f"{len(names) - limit} more"]
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}" if names else "nothing"
+
+
+def readable(name: str) -> str:
+    """Return a name without its underscores."""
+    return name.replace("_", " ")
+
+
+def with_article(label: str) -> str:
+    """Return `a ball`, `an apple`."""
+    return f"{'an' if label[:1].lower() in 'aeiou' else 'a'} {label}"
+
+
+def same_thing(wanted: str, name: str) -> bool:
+    """Return whether a name is meant: the same words, one more or one less before the last, in singular or plural."""
+    asked, known = (
+        [w[:-1] if len(w) > 3 and w.endswith("s") and not w.endswith("ss") else w for w in text.casefold().split()]
+        for text in (wanted, readable(name))
+    )
+    return bool(asked and known) and asked[-1] == known[-1] and (set(asked) <= set(known) or set(known) <= set(asked))

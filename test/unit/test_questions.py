@@ -1,0 +1,201 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Plain questions are answered from what is known now, in their language, and never move a robot."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from html import unescape
+from typing import Any
+
+import pytest
+
+from planners.language.client import OfflineClient
+from planners.language.questions import read
+from planners.models.base import Message, ModelError, ModelRequest
+from planners.prompts.prompt import GrammarOptions, RobotFacts
+from planners.scene import Present
+from skill_kernel.events import CallEvent, CallKind
+from skill_kernel.observation.accessors import accessors_of
+from skill_kernel.observation.model import FieldValue, Kind, Observation, Pose, SeenObject, Value
+from skill_kernel.processes.process import Process, ProcessSource, ProcessStatus
+from skill_kernel.robot import RobotConfig
+from skill_kernel.skills.registry import SkillRegistry
+
+NOW_S = 100.0
+
+
+def _facts(robot: str) -> RobotFacts:
+    config = RobotConfig.load(robot)
+    skills = SkillRegistry.from_modules(config.skills, text_skill=config.text_skill)
+    options = GrammarOptions(config.builtin_names, config.limits)
+    return RobotFacts(config.name, config.description, skills, options, accessors_of(config), places=config.waypoints)
+
+
+KALOS, COCO = (OfflineClient(_facts(robot)) for robot in ("kalos", "coco"))
+
+
+def _field(name: str, kind: Kind, value: Value, max_age_s: float | None = None) -> FieldValue:
+    return FieldValue(name, kind, value, NOW_S - 0.1, max_age_s)
+
+
+def _task(instruction: str, status: ProcessStatus, ended_s: float = 0.0, message: str = "") -> Process:
+    process = Process(
+        process_id=instruction,
+        instruction=instruction,
+        source=ProcessSource.USER,
+        door="action",
+        sender="ann",
+        strategy="stream",
+        created_s=10.0,
+    )
+    return replace(process, status=status, ended_s=ended_s, message=message)
+
+
+FIELDS = (
+    _field("room", Kind.TEXT, "hallway"),
+    _field("pose", Kind.POSE, Pose(1.0, 0.2, 0.0)),
+    _field("battery", Kind.NUMBER, 87.0, 5.0),
+    _field("moving", Kind.BOOLEAN, True),
+    _field("posture", Kind.TEXT, "stand"),
+    _field(
+        "object_detections", Kind.OBJECTS, (SeenObject(1, "person", 0.9, 0.0, 2.1), SeenObject(2, "ball", 0.8, 0.7, 1.24)), 1.0
+    ),
+)
+TASKS = (
+    _task("patrol the building", ProcessStatus.IN_PROGRESS),
+    _task("bark twice", ProcessStatus.SUCCESS, 45.0),
+    _task("where are you?", ProcessStatus.IN_PROGRESS),
+    _task("what do you see?", ProcessStatus.SUCCESS, 91.0),
+)
+PATROL = CallEvent(kind=CallKind.STARTED, call_id="c1", process_id="patrol the building", function="patrol")
+NOW = Present(Observation(NOW_S, 1, NOW_S, {f.name: f for f in FIELDS}), TASKS, (PATROL,), NOW_S, NOW_S)
+
+
+def _answer(question: str, present: Present = NOW, robot: OfflineClient = KALOS, **more: Any) -> str:
+    return robot.answer(ModelRequest("", (Message("user", "x"),), instruction=question, present=present, **more))
+
+
+@pytest.mark.parametrize(
+    ("question", "answer"),
+    [
+        ("where are you?", "I am in the hallway, at (1.0, 0.2) m of the map."),
+        ("Kalos, are you in the kitchen?", "I am in the hallway, at (1.0, 0.2) m of the map."),
+        ("Hello Kalos. Could you tell me where you are?", "I am in the hallway, at (1.0, 0.2) m of the map."),
+        ("what do you see", "I see a person 2.1 m ahead and a ball 1.2 m to the left."),
+        ("do you see anybody?", "I see a person 2.1 m ahead."),
+        ("is there a ball?", "I see a ball 1.2 m to the left."),
+        ("is there a ball in the hallway?", "I see a ball 1.2 m to the left."),
+        ("do you see an apple", "I see no apple now."),
+        (
+            "do you see an elephant?",
+            "I do not know: I cannot tell “elephant”, only person, chair, ball, apple, bottle and door.",
+        ),
+        ("what are you doing right now?", "I am working on “patrol the building” (patrol)."),
+        ("what did you do just now?", "Last I worked on “bark twice” (done 55 s ago)."),
+        ("did you bark?", "Last I worked on “bark twice” (done 55 s ago)."),
+        ("why did you stop?", "I do not know: no task of mine has failed or been stopped."),
+        ("are you ok?", "I am well, as far as I know; my battery is at 87 %."),
+        ("how is your battery?", "My battery is at 87 %."),
+        ("are you moving?", "Yes, I am moving."),
+        ("are you sitting?", "My posture is “stand”."),
+        ("who are you?", "I am Kalos, a four-legged robot as large as a dog."),
+        ("你在哪里？", "我在走廊，地图位置（1.0, 0.2）米。"),
+        ("你看到什么了？", "我看到前方2.1米的人、左边1.2米的球。"),
+        ("您看见人了吗？", "我看到前方2.1米的人。"),
+        ("你在做什么呢？", "我正在做“patrol the building”（patrol）。"),
+        ("你刚才做了什么？", "我最近的任务：“bark twice”（55秒前做完）。"),
+        ("请问电量还有多少？", "我的电量是87%。"),
+        ("你是谁？", "我是kalos。"),
+    ],
+)
+def test_a_question_about_now_is_answered_in_one_sentence_of_its_language(question: str, answer: str) -> None:
+    assert _answer(question) == answer
+
+
+@pytest.mark.parametrize("question", ["what can you do?", "which commands do you know?", "你会做什么？"])
+def test_what_it_can_do_comes_from_its_skills(question: str) -> None:
+    said = _answer(question), _answer(question, robot=COCO)
+    assert said[0] != said[1]
+    for robot, answer in zip((KALOS, COCO), said, strict=True):
+        phrases = re.split("; ?", re.sub(r"^.*?[:：] ?|[.。]$", "", answer))
+        assert len(phrases) >= 5 and all(robot.read_wholly(unescape(phrase)) for phrase in phrases), phrases
+
+
+def test_whether_it_is_able_to_is_told_and_not_done() -> None:
+    assert _answer("are you able to bark twice?") == "Yes, say “bark twice”."
+    assert _answer("can you fly?").startswith("Not that I know; you can say: ")
+    assert _answer("你能坐下吗？") == "可以，请说“坐下”。"
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "is there a ball in the lounge?",
+        "where did you last see the apple?",
+        "How many places have you explored?",
+        "客厅里有球吗？",
+    ],
+)
+def test_what_is_not_in_sight_is_asked_of_the_memory_where_the_robot_has_one(question: str) -> None:
+    assert _answer(question) == f'<query_memory question="{question}"/>'
+    unknown = _answer(question, robot=COCO)
+    assert unknown.startswith(("I do not know: ", "我不知道：")) and "<" not in unknown
+
+
+def test_an_old_observation_is_no_evidence_of_now() -> None:
+    later = replace(NOW, steady_s=NOW_S + 12.0)
+    for question in ("where are you?", "what do you see?", "do you see a person?", "how is your battery?", "how are you?"):
+        answer = _answer(question, later)
+        assert answer.startswith("I do not know") and "12 s old" in answer, answer
+    assert _answer("is there a ball here?", later).startswith("I do not know what is in sight")
+    assert "query_memory" in _answer("is there a ball in the hallway?", later)
+    assert "no observation of it has come" in _answer("where are you?", Present())
+    blind = replace(NOW, observation=Observation(NOW_S, 1, NOW_S, {}))
+    assert _answer("where are you?", blind, COCO).startswith("I do not know where I am: no sensor of mine")
+
+
+def test_a_failed_task_is_told_with_its_reason() -> None:
+    failed = replace(NOW, processes=(*TASKS, _task("fetch it", ProcessStatus.FAILED, 90.0, "the way is blocked")))
+    assert _answer("why did you stop?", failed) == "Last I worked on “fetch it” (failed 10 s ago: the way is blocked)."
+    assert _answer("are you ok?", failed).startswith("Not quite: “fetch it” (failed 10 s ago: the way is blocked)")
+    assert _answer("what are you doing?", replace(NOW, processes=())) == "I am doing nothing and wait for an instruction."
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "why is the sky blue?",
+        "what is the capital of France?",
+        "what time is it?",
+        "where are you and sit down",
+        "你为什么不坐下？",
+    ],
+)
+def test_what_nobody_knows_is_said_and_nothing_is_done(question: str) -> None:
+    assert _answer(question, robot=COCO).startswith(("I do not know", "这个我不知道", "我不知道"))
+    answer = _answer(question)
+    assert "<" not in answer or answer.startswith("<query_memory ")
+
+
+@pytest.mark.parametrize("request_", ["could you sit down?", "would you please sit down?", "sit down please?"])
+def test_a_polite_request_stays_a_command(request_: str) -> None:
+    assert _answer(request_) == "<sit/>"
+
+
+@pytest.mark.parametrize(
+    "text", ["sit down", "bark twice", "go to the kitchen", "say hello", "find the ball", "坐下", "patrol", "nod and sit"]
+)
+def test_a_command_is_no_question(text: str) -> None:
+    assert read(text, NOW_S, ("kalos",)).form == ""
+
+
+def test_a_question_among_commands_refuses_the_whole() -> None:
+    for text in ("do you see a ball? sit down", "sit down. where are you?"):
+        with pytest.raises(ModelError, match="is a question"):
+            _answer(text)
+
+
+def test_questions_are_answered_for_another_strategy_only_where_the_present_is_known() -> None:
+    assert KALOS.read_wholly("where are you?") == ""
+    assert KALOS.read_wholly("where are you?", (), NOW).startswith("I am in the hallway")
