@@ -7,23 +7,19 @@ import math
 from functools import partial
 from typing import Any
 
-from geometry_msgs.msg import PoseStamped
 from ghostshell.action import Drive, NavigateTo
-from nav_msgs.msg import Odometry
-from sensor_msgs.msg import LaserScan
 
 from ghostshell_ros.drivers.driver import DriverRefusal
 from ghostshell_ros.drivers.moving import Move, MovingDriver
 from ghostshell_ros.drivers.navigators import GridNavigator, Nav2Navigator, Navigator
-from ghostshell_ros.navigation.motion import DriveError, DriveMotion, StallWatch, in_the_way
+from ghostshell_ros.navigation.motion import DriveMotion, StallWatch, in_the_way
 from ghostshell_ros.navigation.trip import Destination
 from ghostshell_ros.runtime.goal_server import Goal
 from ghostshell_ros.runtime.node import Health, Level
-from ghostshell_ros.wire.codec import filled
 from ghostshell_ros.wire.values import yaw_of
 from skill_kernel.config.sections import nearest
 from skill_kernel.safety.base_gate import Velocity
-from skill_kernel.skills.drivers import Pose2D, map_pose
+from skill_kernel.skills.drivers import Pose2D
 
 PROGRESS_M = 0.02
 """Progress that a move has to make within `stall_s`."""
@@ -66,22 +62,9 @@ class BaseDriver(MovingDriver):
                 "nav2_patience_s", 60.0, "time without progress that ends a goal, recoveries included [s]", 1.0, 600.0
             ),
         )
-        self._odom_frame = "odom"
         self.navigator: Navigator = nav2(self) if kind == "nav2" else grid(self)
         self.serve(Drive, "drive", lambda goal: _Drive(self, goal))
         self.serve(NavigateTo, "navigate_to", lambda goal: _Navigate(self, goal))
-
-    @property
-    def map_frame(self) -> str:
-        """Return `map`, with the prefix that the odometry's frame may have."""
-        return self._odom_frame.removesuffix("odom") + "map"
-
-    def located(self, message: Odometry) -> None:
-        self._odom_frame = message.header.frame_id
-        self.navigator.located(message, self.map_frame)
-
-    def scanned(self, message: LaserScan) -> None:
-        self.navigator.scanned(message)
 
     def health(self) -> Health:
         health, complaint = super().health(), self.navigator.complaint()
@@ -117,18 +100,15 @@ class _Drive(Move):
 
     def _made(self, start: Pose2D) -> DriveMotion:
         request = self.goal.request
-        try:
-            return DriveMotion(
-                self.driver.base,
-                start,
-                distance=request.distance,
-                lateral=request.lateral,
-                turn=request.turn,
-                max_linear=request.max_linear,
-                max_angular=request.max_angular,
-            )
-        except DriveError as error:
-            raise DriverRefusal(Drive.Goal.BAD_GOAL, str(error)) from error
+        return DriveMotion(
+            self.driver.base,
+            start,
+            distance=request.distance,
+            lateral=request.lateral,
+            turn=request.turn,
+            max_linear=request.max_linear,
+            max_angular=request.max_angular,
+        )
 
     def wish(self, now: float) -> Velocity | None:
         driver = self.driver
@@ -197,7 +177,7 @@ class _Navigate(Move):
         return Destination(p.x, p.y, yaw if any((q.w, q.x, q.y, q.z)) else None, tolerance)
 
     def begin(self) -> None:
-        self.driver.navigator.begin(self._to, self.driver.map_frame)
+        self.driver.navigator.begin(self._to)
 
     def wish(self, now: float) -> Velocity | None:
         return self.driver.navigator.step(now)
@@ -215,6 +195,4 @@ class _Navigate(Move):
         pose, left = self.driver.navigator.where()
         if pose is None:
             return {}
-        message = filled(PoseStamped(), map_pose(pose))
-        message.header.frame_id, message.header.stamp = self.driver.map_frame, self.driver.get_clock().now().to_msg()
-        return {"pose": message, "distance_left": left}
+        return {"pose": self.driver.stamped(pose, self.driver.map_frame), "distance_left": left}

@@ -5,9 +5,10 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
+from collections.abc import Callable
 from typing import Any
 
-from geometry_msgs.msg import Twist
+from geometry_msgs.msg import PoseStamped, Twist
 from nav_msgs.msg import Odometry
 from sensor_msgs.msg import LaserScan
 
@@ -15,13 +16,14 @@ from ghostshell_ros.drivers.driver import Driver, DriverRefusal, Job
 from ghostshell_ros.runtime.goal_server import Goal
 from ghostshell_ros.runtime.lifecycle import gate_silence
 from ghostshell_ros.runtime.node import NodeStartError
+from ghostshell_ros.wire.codec import filled
 from ghostshell_ros.wire.qos import SENSORS, SET_POINTS
 from ghostshell_ros.wire.sensing import points_of, pose_of, twist_of
 from skill_kernel.codes import CallCode
 from skill_kernel.robot import BaseConfig, RobotConfig
 from skill_kernel.safety.base_gate import STILL, Velocity
 from skill_kernel.safety.obstacles import Points
-from skill_kernel.skills.drivers import Pose2D
+from skill_kernel.skills.drivers import Pose2D, map_pose
 
 ODOMETRY_S = 0.7
 """Silence of odometry that ends a goal; less than the gate's (1 s), so that the odometry is given as the reason."""
@@ -50,6 +52,10 @@ class MovingDriver(Driver):
         self.odometry_limit = math.ceil(ODOMETRY_S * self.rate_hz)
         self.pose: Pose2D | None = None
         self.points: Points | None = None
+        self.on_odometry: Callable[[Odometry], object] = lambda message: None
+        self.on_scan: Callable[[LaserScan], object] = lambda message: None
+        """Hear an odometry once `pose` was set, and a scan once `points` were."""
+        self.odom_frame = "odom"
         self.since_odometry = 0
         """Steps since the last odometry; counted, because a stall of this process is no silence of the base."""
         self._scanned_at = -math.inf
@@ -63,15 +69,20 @@ class MovingDriver(Driver):
         if self.jobs:
             raise DriverRefusal(busy, "another goal of this driver moves the base: cancel it or wait for its end")
 
-    def located(self, message: Odometry) -> None:
-        """Take in an odometry, after `pose` was set."""
-
-    def scanned(self, message: LaserScan) -> None:
-        """Take in a scan, after `points` were set."""
+    @property
+    def map_frame(self) -> str:
+        """Return `map`, with the prefix that the odometry's frame may have."""
+        return self.odom_frame.removesuffix("odom") + "map"
 
     def send(self, wish: Velocity) -> None:
         """Wish for a velocity at the safety gate."""
         self._velocity.publish(twist_of(wish))
+
+    def stamped(self, pose: Pose2D, frame_id: str) -> PoseStamped:
+        """Return a pose of now as a message."""
+        message: PoseStamped = filled(PoseStamped(), map_pose(pose))
+        message.header.frame_id, message.header.stamp = frame_id, self.get_clock().now().to_msg()
+        return message
 
     def before_steps(self, now: float) -> None:
         if now - self._scanned_at > SCAN_S:
@@ -82,14 +93,15 @@ class MovingDriver(Driver):
         if math.isfinite(pose.x) and math.isfinite(pose.y) and math.isfinite(pose.yaw):
             self.pose = pose
             self.since_odometry = 0
-            self.located(message)
+            self.odom_frame = message.header.frame_id
+            self.on_odometry(message)
 
     def _on_scan(self, message: LaserScan) -> None:
         if not (math.isfinite(message.angle_min) and math.isfinite(message.angle_increment)):
             return
         self.points = points_of(message, self.base.laser)
         self._scanned_at = self.steady_now()
-        self.scanned(message)
+        self.on_scan(message)
 
 
 class Move(Job):

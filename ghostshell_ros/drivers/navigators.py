@@ -9,27 +9,31 @@ from array import array
 from collections import deque
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from pathlib import Path as FilePath
 from typing import Any
 
-from geometry_msgs.msg import PoseStamped, TransformStamped, Twist
+import numpy as np
+from geometry_msgs.msg import TransformStamped, Twist
 from ghostshell.action import NavigateTo
 from nav_msgs.msg import OccupancyGrid as OccupancyGridMessage
 from nav_msgs.msg import Odometry, Path
 from rclpy.qos import DurabilityPolicy, QoSProfile
 from sensor_msgs.msg import LaserScan
+from std_msgs.msg import Header
 from tf2_msgs.msg import TFMessage
 
 from ghostshell_ros.drivers.driver import DriverRefusal
 from ghostshell_ros.drivers.moving import MovingDriver
-from ghostshell_ros.navigation.motion import StallWatch, composed, wrapped
+from ghostshell_ros.navigation.motion import StallWatch, composed
 from ghostshell_ros.navigation.planner import OccupancyGrid, Place, Plan, plan
-from ghostshell_ros.navigation.trip import DETOUR_M, DETOURS, Destination, Trip, TripEnd
+from ghostshell_ros.navigation.trip import DETOUR_M, DETOURS, Destination, Trip
 from ghostshell_ros.runtime.goal_client import GoalClient, GoalEnd, SentGoal
 from ghostshell_ros.runtime.node import NodeStartError
 from ghostshell_ros.wire.qos import LATCHED, SENSORS
 from ghostshell_ros.wire.sensing import pose_of, velocity_of
 from ghostshell_ros.wire.values import seconds
 from skill_kernel.codes import CallCode
+from skill_kernel.config.yaml_text import read_yaml
 from skill_kernel.safety.base_gate import STILL, Velocity
 from skill_kernel.skills.drivers import Pose2D
 
@@ -38,7 +42,7 @@ class Navigator:
     """Carry out one destination at a time. All calls come on the executor's thread; times are steady."""
 
     @abstractmethod
-    def begin(self, destination: Destination, map_frame: str) -> None:
+    def begin(self, destination: Destination) -> None:
         """Start. Raises DriverRefusal."""
 
     @abstractmethod
@@ -53,12 +57,6 @@ class Navigator:
     def ended(self) -> None:
         """Come to rest and let nothing go on: the destination is reached or given up."""
 
-    def located(self, message: Odometry, map_frame: str) -> None:
-        """Take in an odometry, whose pose the driver has."""
-
-    def scanned(self, message: LaserScan) -> None:
-        """Take in a scan, whose points the driver has."""
-
     def complaint(self) -> str:
         """Return why it cannot work now; empty when it can."""
         return ""
@@ -68,9 +66,6 @@ class Navigator:
 
 
 TF_STATIC = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
-TRIP_CODES = {TripEnd.NO_PATH: NavigateTo.Goal.NO_PATH, TripEnd.BLOCKED: NavigateTo.Goal.BLOCKED}
-
-
 MAP_S = 1.0
 """Time between two published maps."""
 SCAN_S = 0.2
@@ -90,7 +85,7 @@ class GridNavigator(Navigator):
         """Start the planner. `limits` are those of a Trip."""
         self._driver, self._base, self._limits = driver, driver.base, limits
         self._grid = OccupancyGrid(resolution=resolution_m, size=2 * round(map_size_m / resolution_m / 2))
-        self._odom_frame = self._map_frame = ""
+        self._odom_frame = ""
         self._past: deque[tuple[float, Pose2D]] = deque(maxlen=60)
         self._mapped_at = -math.inf
         self._trip: Trip | None = None
@@ -100,9 +95,10 @@ class GridNavigator(Navigator):
         self._map = driver.create_publisher(OccupancyGridMessage, "map", LATCHED)
         self._plan = driver.create_publisher(Path, "plan", LATCHED)
         self._tf_static = driver.create_publisher(TFMessage, "/tf_static", TF_STATIC)
+        driver.on_odometry, driver.on_scan = self._located, self._scanned
         driver.steady_timer(MAP_S, self._publish_map)
 
-    def begin(self, destination: Destination, map_frame: str) -> None:
+    def begin(self, destination: Destination) -> None:
         self._trip = Trip(self._base, destination, self._driver.steady_now(), **self._limits)
 
     def step(self, now: float) -> Velocity | None:
@@ -110,15 +106,11 @@ class GridNavigator(Navigator):
         pose = self._driver.pose
         assert trip is not None and pose is not None
         wish = trip.step(now, pose, self._grid, self._driver.points)
-        if trip.end is TripEnd.ARRIVED:
-            return None
-        if trip.end is not None:
-            raise DriverRefusal(TRIP_CODES[trip.end], trip.reason)
-        if not self._planning and trip.wants_plan(now):
+        if wish is not None and not self._planning and trip.wants_plan(now):
             self._planning = True
             reach = max(GOAL_REACH_M, trip.tolerance)
             self._planner.submit(self._plan_apart, trip, self._grid.copy(), (pose.x, pose.y), reach)
-        return wish if wish is not None else STILL
+        return wish
 
     def _plan_apart(self, trip: Trip, grid: OccupancyGrid, start: Place, reach: float) -> None:
         """Plan on the planner's thread, because commands and feedback must not wait for it."""
@@ -131,14 +123,10 @@ class GridNavigator(Navigator):
         if trip is not self._trip:
             return
         trip.planned(self._driver.steady_now(), found)
-        path = Path()
-        path.header.frame_id = self._map_frame
-        path.header.stamp = self._driver.get_clock().now().to_msg()
-        for x, y in found.places if found is not None else ():
-            place = PoseStamped(header=path.header)
-            place.pose.position.x, place.pose.position.y, place.pose.orientation.w = x, y, 1.0
-            path.poses.append(place)
-        self._plan.publish(path)
+        places = found.places if found is not None else ()
+        poses = [self._driver.stamped(Pose2D(x, y, 0.0), self._driver.map_frame) for x, y in places]
+        header = Header(frame_id=self._driver.map_frame, stamp=self._driver.get_clock().now().to_msg())
+        self._plan.publish(Path(header=header, poses=poses))
 
     def where(self) -> tuple[Pose2D | None, float]:
         pose = self._past[-1][1] if self._past else None
@@ -147,17 +135,17 @@ class GridNavigator(Navigator):
     def ended(self) -> None:
         self._trip = None
 
-    def located(self, message: Odometry, map_frame: str) -> None:
+    def _located(self, message: Odometry) -> None:
         self._past.append((seconds(message.header.stamp), pose_of(message.pose.pose)))
         if message.header.frame_id != self._odom_frame:
-            self._odom_frame, self._map_frame = message.header.frame_id, map_frame
+            self._odom_frame = message.header.frame_id
             same = TransformStamped(child_frame_id=self._odom_frame)
             same.header.stamp = message.header.stamp
-            same.header.frame_id = map_frame
+            same.header.frame_id = self._driver.map_frame
             same.transform.rotation.w = 1.0
             self._tf_static.publish(TFMessage(transforms=[same]))
 
-    def scanned(self, message: LaserScan) -> None:
+    def _scanned(self, message: LaserScan) -> None:
         """Take the scan into the map from where the robot was at its time."""
         now, pose = self._driver.steady_now(), self._driver.pose
         if pose is None or now - self._mapped_at < SCAN_S * 0.9:
@@ -176,15 +164,10 @@ class GridNavigator(Navigator):
 
     def _pose_at(self, stamp: float) -> Pose2D:
         """Return the pose between the two odometries around a time, or the last one."""
-        later = self._past[-1]
-        for earlier in reversed(self._past):
-            if earlier[0] <= stamp <= later[0] and later[0] > earlier[0]:
-                share = (stamp - earlier[0]) / (later[0] - earlier[0])
-                a, b = earlier[1], later[1]
-                turned = wrapped(b.yaw - a.yaw)
-                return Pose2D(a.x + share * (b.x - a.x), a.y + share * (b.y - a.y), a.yaw + share * turned)
-            later = earlier
-        return self._past[-1][1]
+        if not self._past[0][0] <= stamp <= self._past[-1][0]:
+            return self._past[-1][1]
+        stamps, x, y, yaw = zip(*((at, pose.x, pose.y, pose.yaw) for at, pose in self._past), strict=True)
+        return Pose2D(*(float(np.interp(stamp, stamps, values)) for values in (x, y, np.unwrap(yaw))))
 
     def _publish_map(self) -> None:
         grid = self._grid
@@ -192,7 +175,7 @@ class GridNavigator(Navigator):
             return
         self._published = grid.updates
         message = OccupancyGridMessage(data=array("b", grid.occupancy().tobytes()))
-        message.header.frame_id = self._map_frame
+        message.header.frame_id = self._driver.map_frame
         message.header.stamp = self._driver.get_clock().now().to_msg()
         message.info.resolution = grid.resolution
         message.info.width = message.info.height = grid.size
@@ -209,25 +192,16 @@ FRESH_S = 0.15
 ANSWER_S = 1.0
 """Time until a goal that was not accepted is asked for by its id, because the answer may be lost; for as long again."""
 PROGRESS_M = 0.1
-NAV2_CODES = {NavigateTo.Goal.NO_PATH: (200, 201, 203, 204, 205, 206, 207, 208), NavigateTo.Goal.LOCALISATION_LOST: (102, 202)}
-"""Codes of nav2_msgs' ComputePathToPose (200 and on) and FollowPath (100 and on) in Jazzy; any other is BLOCKED."""
-NAV2_NAMES = {
-    101: "unknown controller",
-    102: "no transform",
-    103: "bad path",
-    104: "patience exceeded",
-    105: "no progress",
-    106: "no valid control",
-    107: "controller timed out",
-    201: "unknown planner",
-    202: "no transform",
-    203: "start outside the map",
-    204: "goal outside the map",
-    205: "start occupied",
-    206: "goal occupied",
-    207: "planning timed out",
-    208: "no valid path",
+NAV2_CODES: dict[int, dict[str, str]] = read_yaml(FilePath(__file__).with_name("nav2_codes.yaml").read_text(encoding="utf-8"))
+NAV2_ENDS = {
+    GoalEnd.REJECTED: (
+        CallCode.DRIVER_INACTIVE,
+        "Nav2 rejected the goal: activate bt_navigator (`ros2 lifecycle get bt_navigator` shows its state)",
+    ),
+    GoalEnd.UNKNOWN: (CallCode.DRIVER_LOST, "Nav2 does not know the goal any more: it was restarted"),
+    GoalEnd.CANCELED: (NavigateTo.Goal.NAVIGATION_BUSY, "somebody else cancelled the goal at Nav2: ask again"),
 }
+"""Code and reason of goals that Nav2 neither reached nor gave up."""
 
 
 class Nav2Navigator(Navigator):
@@ -251,7 +225,6 @@ class Nav2Navigator(Navigator):
         self._type = NavigateToPose
         self._client = GoalClient(driver, NavigateToPose, action)
         self._destination: Destination | None = None
-        self._frame = "map"
         self._sent: SentGoal | None = None
         self._end: tuple[GoalEnd, Any] | None = None
         self._begun_at = self._sent_at = self._heard_at = 0.0
@@ -266,8 +239,8 @@ class Nav2Navigator(Navigator):
         # Asking is what probes the server, so that the first goal need not wait for it.
         return "" if self._client.server_is_ready() else self._absent()
 
-    def begin(self, destination: Destination, map_frame: str) -> None:
-        self._destination, self._frame = destination, map_frame
+    def begin(self, destination: Destination) -> None:
+        self._destination = destination
         self._sent = self._end = self._at = None
         self._begun_at = self._driver.steady_now()
         self._left, self._detours = math.inf, 0
@@ -310,12 +283,7 @@ class Nav2Navigator(Navigator):
             if now - self._begun_at > self._wait_s:
                 raise DriverRefusal(CallCode.DRIVER_UNAVAILABLE, self._absent())
             return
-        pose = PoseStamped()
-        pose.header.frame_id = self._frame
-        pose.header.stamp = self._driver.get_clock().now().to_msg()
-        pose.pose.position.x, pose.pose.position.y = goal.x, goal.y
-        yaw = goal.yaw or 0.0
-        pose.pose.orientation.w, pose.pose.orientation.z = math.cos(yaw / 2), math.sin(yaw / 2)
+        pose = self._driver.stamped(Pose2D(goal.x, goal.y, goal.yaw or 0.0), self._driver.map_frame)
         self._sent_at = self._heard_at = now
         # The callbacks know their goal: one that was given up must not end its successor.
         sent = self._client.send(
@@ -341,16 +309,10 @@ class Nav2Navigator(Navigator):
 
     def _judge(self, end: GoalEnd, result: Any) -> None:
         """Return where Nav2 has arrived; raise DriverRefusal with the reason where it has not."""
-        if end is GoalEnd.SUCCEEDED:
-            return
-        if end is GoalEnd.REJECTED:
-            text = "Nav2 rejected the goal: activate bt_navigator (`ros2 lifecycle get bt_navigator` shows its state)"
-            raise DriverRefusal(CallCode.DRIVER_INACTIVE, text)
-        if end is GoalEnd.UNKNOWN:
-            raise DriverRefusal(CallCode.DRIVER_LOST, "Nav2 does not know the goal any more: it was restarted")
-        if end is GoalEnd.CANCELED:
-            raise DriverRefusal(NavigateTo.Goal.NAVIGATION_BUSY, "somebody else cancelled the goal at Nav2: ask again")
-        raise DriverRefusal(*_why(int(result.error_code), str(result.error_msg)))
+        if end in NAV2_ENDS:
+            raise DriverRefusal(*NAV2_ENDS[end])
+        if end is GoalEnd.ABORTED:
+            raise DriverRefusal(*_why(int(result.error_code), str(result.error_msg)))
 
     def _away(self, at: Pose2D) -> float:
         assert self._destination is not None
@@ -388,5 +350,6 @@ def _why(code: int, text: str) -> tuple[int, str]:
     if code == 0:
         text = text or "another goal took its place, it does not know where the robot is, or its behaviour tree failed"
         return NavigateTo.Goal.BLOCKED, f"Nav2 gave up without a code ({text}): see the log of bt_navigator"
-    kind = next((kind for kind, codes in NAV2_CODES.items() if code in codes), NavigateTo.Goal.BLOCKED)
-    return kind, f"Nav2 gave up with code {code} ({text or NAV2_NAMES.get(code, 'see nav2_msgs')}): see its log and its map"
+    known = NAV2_CODES.get(code, {"means": "see nav2_msgs", "code": "BLOCKED"})
+    reason = f"Nav2 gave up with code {code} ({text or known['means']}): see its log and its map"
+    return getattr(NavigateTo.Goal, known["code"]), reason

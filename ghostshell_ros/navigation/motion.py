@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from skill_kernel.robot import BaseConfig
 from skill_kernel.safety.base_gate import STILL, Velocity
 from skill_kernel.safety.obstacles import Obstacle, Points, first_obstacle
-from skill_kernel.skills.drivers import Pose2D
+from skill_kernel.skills.drivers import DriverRefusal, Pose2D
 
 
 def wrapped(angle: float) -> float:
@@ -74,8 +74,8 @@ TURN_GAIN = 3.0
 """rad/s for each rad of heading still to turn."""
 
 
-class DriveError(ValueError):
-    """Say that a move cannot be made, why, and what to ask for instead."""
+BAD_GOAL = 442
+"""Drive.action: a move that cannot be made."""
 
 
 class DriveMotion:
@@ -96,15 +96,17 @@ class DriveMotion:
         max_linear: float = 0.0,
         max_angular: float = 0.0,
     ) -> None:
-        """Plan the move. Speeds are in m/s and rad/s, 0 = the robot's cruise speeds. Raises DriveError."""
+        """Plan the move. Speeds are in m/s and rad/s, 0 = the robot's cruise speeds. Raises DriverRefusal."""
         numbers = (distance, lateral, turn, max_linear, max_angular)
         if not all(map(math.isfinite, numbers)):
-            raise DriveError(f"distance, lateral, turn and speeds must be finite numbers, not {numbers}")
+            raise DriverRefusal(BAD_GOAL, f"distance, lateral, turn and speeds must be finite numbers, not {numbers}")
         if max_linear < 0 or max_angular < 0:
-            raise DriveError(f"speeds {max_linear}, {max_angular} must be 0 or more; the sign of the way is its direction")
+            raise DriverRefusal(
+                BAD_GOAL, f"speeds {max_linear}, {max_angular} must be 0 or more; the sign of the way is its direction"
+            )
         self._sideways = base.max_lateral > 0
         if lateral and not self._sideways:
-            raise DriveError("this base cannot move sideways: turn, drive and turn back")
+            raise DriverRefusal(BAD_GOAL, "this base cannot move sideways: turn, drive and turn back")
         self._base = base
         self._start = start
         self._goal = (distance, lateral)

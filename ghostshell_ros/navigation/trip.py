@@ -6,7 +6,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from enum import Enum, auto
+from enum import IntEnum
 from itertools import accumulate, pairwise
 
 import numpy as np
@@ -16,7 +16,7 @@ from ghostshell_ros.navigation.planner import OccupancyGrid, Place, Plan
 from skill_kernel.robot import BaseConfig
 from skill_kernel.safety.base_gate import STILL, Velocity
 from skill_kernel.safety.obstacles import Points
-from skill_kernel.skills.drivers import Pose2D
+from skill_kernel.skills.drivers import DriverRefusal, Pose2D
 
 LOOKAHEAD_M = 0.35
 TIGHT_LOOKAHEAD_M = 0.12
@@ -94,12 +94,11 @@ SEEN_AHEAD_M = 2.0
 """Length of the path ahead that is looked at in the newest map; the rest waits for the next planning."""
 
 
-class TripEnd(Enum):
-    """Name how a trip ended."""
+class TripCode(IntEnum):
+    """Number the constants of NavigateTo.action that end a trip short of its goal."""
 
-    ARRIVED = auto()
-    NO_PATH = auto()
-    BLOCKED = auto()
+    NO_PATH = 451
+    BLOCKED = 452
 
 
 REPLAN_S, RETRY_S = 2.0, 0.5
@@ -143,8 +142,6 @@ class Trip:
         self._detours = 0
         self._left = math.inf
         self._last_turn: DriveMotion | None = None
-        self.end: TripEnd | None = None
-        self.reason = ""
 
     def left(self, pose: Pose2D) -> float:
         """Return the m along the path, or as the crow flies while there is none."""
@@ -153,9 +150,7 @@ class Trip:
 
     def wants_plan(self, now: float) -> bool:
         """Return whether a planning should begin now. Call `planned` with what came of it."""
-        if self.end is not None or self._last_turn is not None:
-            return False
-        if now - self._planned_at < (RETRY_S if self._path is None else REPLAN_S):
+        if self._last_turn is not None or now - self._planned_at < (RETRY_S if self._path is None else REPLAN_S):
             return False
         self._planned_at = now
         return True
@@ -175,8 +170,8 @@ class Trip:
         self._deadline = max(self._deadline, self._began + slowest)
         self._ever = True
 
-    def step(self, now: float, pose: Pose2D, grid: OccupancyGrid, points: Points | None) -> Velocity:
-        """Return the velocity to wish for now; `end` tells when there is nothing more to do."""
+    def step(self, now: float, pose: Pose2D, grid: OccupancyGrid, points: Points | None) -> Velocity | None:
+        """Return the velocity to wish for now, None at the goal. Raises DriverRefusal, with a TripCode, where it gives up."""
         if self._last_turn is not None:
             return self._turn_at_goal(now, pose)
         # A goal moved out of an obstacle's reach is reached where it was moved to.
@@ -187,7 +182,7 @@ class Trip:
             self._path, self._pathless_since, self._planned_at = None, now, -math.inf
         if self._path is None:
             if now - self._pathless_since > self._no_path_s:
-                self._give_up_pathless(grid)
+                raise self._pathless(grid)
             return STILL
         wish = self._path.step(pose)
         obstacle = in_the_way(self._base, points, wish)
@@ -197,7 +192,8 @@ class Trip:
         self._left = self._path.left(pose)
         if now > self._deadline or self._stall.stalled(now, self._left + self._turn_left(pose)):
             what = f"something {obstacle.described()} is in the way" if obstacle else "the base does not get on"
-            self._fail(TripEnd.BLOCKED, f"{what} and no other way was found in time; {self.left(pose):.1f} m are left")
+            text = f"{what} and no other way was found in time; {self.left(pose):.1f} m are left"
+            raise DriverRefusal(TripCode.BLOCKED, text)
         return wish
 
     def _turn_left(self, pose: Pose2D) -> float:
@@ -212,33 +208,27 @@ class Trip:
         pieces = pairwise(self._path.ahead(pose, SEEN_AHEAD_M))
         return any(bool((grid.evidence.flat[grid.line(start, end)] > 0).any()) for start, end in pieces)
 
-    def _arrive(self, now: float, pose: Pose2D) -> Velocity:
+    def _arrive(self, now: float, pose: Pose2D) -> Velocity | None:
         if self._yaw is None:
-            self.end = TripEnd.ARRIVED
-            return STILL
+            return None
         turn = math.remainder(self._yaw - pose.yaw, 2 * math.pi)
         self._last_turn = DriveMotion(self._base, pose, turn=turn)
         self._stall = StallWatch(self._blocked_s, 0.02)
         return self._turn_at_goal(now, pose)
 
-    def _turn_at_goal(self, now: float, pose: Pose2D) -> Velocity:
+    def _turn_at_goal(self, now: float, pose: Pose2D) -> Velocity | None:
         assert self._last_turn is not None
         wish = self._last_turn.step(pose)
-        if wish is None:
-            self.end = TripEnd.ARRIVED
-        elif self._stall.stalled(now, self._last_turn.left):
-            self._fail(TripEnd.BLOCKED, "at the goal, but the base does not turn as it is told")
-        return wish or STILL
+        if wish is not None and self._stall.stalled(now, self._last_turn.left):
+            raise DriverRefusal(TripCode.BLOCKED, "at the goal, but the base does not turn as it is told")
+        return wish
 
-    def _give_up_pathless(self, grid: OccupancyGrid) -> None:
+    def _pathless(self, grid: OccupancyGrid) -> DriverRefusal:
         goal = f"({self.goal[0]:.2f}, {self.goal[1]:.2f})"
         if self._ever:
-            self._fail(TripEnd.BLOCKED, f"the way to {goal} was blocked and no other was found in time")
-        elif not grid.inside(*grid.cell(*self.goal)):
+            return DriverRefusal(TripCode.BLOCKED, f"the way to {goal} was blocked and no other was found in time")
+        text = f"no way to {goal} in what is known of the map: is the goal free and a door open?"
+        if not grid.inside(*grid.cell(*self.goal)):
             half = grid.size * grid.resolution / 4
-            self._fail(TripEnd.NO_PATH, f"{goal} lies beyond the map, which reaches {half:.0f} m at least: go there in steps")
-        else:
-            self._fail(TripEnd.NO_PATH, f"no way to {goal} in what is known of the map: is the goal free and a door open?")
-
-    def _fail(self, end: TripEnd, reason: str) -> None:
-        self.end, self.reason = end, reason
+            text = f"{goal} lies beyond the map, which reaches {half:.0f} m at least: go there in steps"
+        return DriverRefusal(TripCode.NO_PATH, text)
