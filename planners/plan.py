@@ -17,7 +17,7 @@ _DEPENDS = re.compile(r"\b(?:if|otherwise|unless|else|in case|depend(?:s|ing)|wh
 
 
 class SubtaskStatus(IntEnum):
-    """Constants of Subtask.msg."""
+    """Name the constants of Subtask.msg."""
 
     PENDING = 0
     ACTIVE = 1
@@ -27,7 +27,7 @@ class SubtaskStatus(IntEnum):
 
 @dataclass(frozen=True)
 class Subtask:
-    """One subtask. `watch` names the observation fields whose change makes System 2 look again."""
+    """Hold one subtask. `watch` names the observation fields whose change makes System 2 look again."""
 
     id: str
     description: str
@@ -46,14 +46,14 @@ class Subtask:
         return _DEPENDS.search(self.description) is not None
 
     def shown(self, status: str = "") -> Mapping[str, Any]:
-        """As prompts show it."""
+        """Return the subtask as prompts show it."""
         told = status or self.status.name
         return {"id": self.id, "description": self.description, "criteria": self.criteria, "status": told}
 
 
 @dataclass(frozen=True)
 class GlobalEvent:
-    """An event of a plan. `condition` is an expression over the accessors, or a short sentence that a model judges."""
+    """Hold an event of a plan. `condition` is an expression over the accessors, or a short sentence that a model judges."""
 
     id: str
     condition: str
@@ -63,7 +63,7 @@ class GlobalEvent:
 
 @dataclass(frozen=True)
 class Plan:
-    """A revision of a process's plan; `complete` is false while System 2 is still writing it."""
+    """Hold a revision of a process's plan; `complete` is false while System 2 is still writing it."""
 
     revision: int = 0
     complete: bool = False
@@ -76,7 +76,7 @@ class Plan:
 
     @property
     def open(self) -> tuple[Subtask, ...]:
-        """Subtasks that are still to be done, in order."""
+        """Return the subtasks that are still to be done, in order."""
         return tuple(s for s in self.subtasks if not s.done)
 
     @property

@@ -39,7 +39,7 @@ class ProposedCall:
 
 
 class VerdictWorld(Protocol):
-    """Evidence that a verdict may use."""
+    """Give a verdict its evidence."""
 
     @property
     def robot(self) -> RobotView:
@@ -59,7 +59,7 @@ class Verdict(ABC):
     """The name of its entry point."""
     deadline_s: float = 1.0
     wants_images: bool = False
-    """Whether it reads `RobotView.images`."""
+    """True when it reads `RobotView.images`."""
 
     @abstractmethod
     def weigh(self, call: ProposedCall, world: VerdictWorld, answer: Callable[[str], None]) -> None:
@@ -81,7 +81,7 @@ def load_verdicts(names: Sequence[str]) -> list[Verdict]:
 
 @dataclass(eq=False)
 class _Weighing:
-    """One call that is being weighed. `waiting`: what the scheduler asked for in the meantime."""
+    """Hold one call that is being weighed. `waiting`: what the scheduler asked for in the meantime."""
 
     call: Call
     open: set[str]

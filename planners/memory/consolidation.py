@@ -25,7 +25,7 @@ from planners.prompts.blocks import quoted, text_beside
 
 
 class Distiller:
-    """Takes observations in order and makes the sentences of what is new in them or went on from what is stored: until
+    """Take observations in order and make the sentences of what is new in them or went on from what is stored: until
     `gap_s` unseen it is the same sighting, until another room or `gap_s` it is the same visit."""
 
     def __init__(self, file: sqlite3.Connection, gap_s: float) -> None:
@@ -34,7 +34,7 @@ class Distiller:
         self._over: list[Record] = []
 
     def take(self, seen: Record) -> None:
-        """One record of kind observation."""
+        """Take one record of kind observation."""
         things: dict[str, list[dict[str, Any]]] = {}
         for thing in seen.data.get("objects", ()):
             things.setdefault(str(thing.get("label", "")), []).append(thing)
@@ -181,12 +181,12 @@ _SUMMARY = text_beside(__file__, "summary_rules.txt")
 
 
 class ModelWriter:
-    """Asks a model and takes no answer for a failure: what it cannot do is done without it. Blocks its thread."""
+    """Ask a model and take no answer for a failure: what it cannot do is done without it. Blocks its thread."""
 
     def __init__(self, client: ModelClient) -> None:
         self._client = client
         self.problem = ""
-        """Why the last answer failed, "" when it did not."""
+        """The reason why the last answer failed, "" when it did not."""
 
     def answer(self, question: str, passages: Sequence[Record], now_s: float) -> str:
         """Return an answer in words, or "" when the model gave none."""
@@ -231,9 +231,9 @@ KNOWLEDGE_EVERY_S = 60.0
 
 @dataclass(frozen=True)
 class ConsolidationSettings:
-    """Seconds that observations, sentences and summaries are kept (inf: for ever), and how many raw observations at most; what
-    is known stays. Raw observations that were not consolidated yet are never
-    dropped. `labels` are the detector's names of what is a person or a facility; others are objects."""
+    """Hold the seconds that observations, sentences and summaries are kept (inf: for ever), and the bound on raw observations;
+    knowledge stays. Raw observations that were not consolidated yet are never dropped. `labels` are the detector's names of
+    what is a person or a facility; others are objects."""
 
     raw_s: float = DAY_S
     sentences_s: float = 30 * DAY_S
@@ -243,7 +243,7 @@ class ConsolidationSettings:
 
 
 class Consolidator:
-    """One step at a time; `Background` calls it on a thread.
+    """Consolidate one step at a time; `Background` calls it on a thread.
 
     A step reads, makes and writes in one transaction on the writer's thread: a kill between two steps repeats and loses
     nothing, nothing is forgotten in between, and several consolidators of one store do each piece once. Only a model words
@@ -350,7 +350,7 @@ class Consolidator:
     # -- summaries and knowledge --------------------------------------------------------------------------------------
 
     def _digest(self, file: sqlite3.Connection, summaries: list[Record]) -> bool:
-        """Return the next hour of a robot that is over."""
+        """Summarise the next hour of a robot that is over."""
         for robot, now_s in self._clocks.items():
             name = f"digested:{robot}"
             (first,) = file.execute(
@@ -423,7 +423,7 @@ def _during(file: sqlite3.Connection, kinds: tuple[str, ...], who: Viewer, since
 
 
 def expired(file: sqlite3.Connection, settings: ConsolidationSettings, now_s: float, consolidated: int) -> list[int]:
-    """Ids of some records whose time is over, at most `DROPPED`; the oldest of a tier first."""
+    """Return ids of some records whose time is over, at most `DROPPED`; the oldest of a tier first."""
     found: list[int] = []
     newest = "SELECT time FROM record INDEXED BY record_tier WHERE tier = 0 ORDER BY time DESC LIMIT 1 OFFSET ?"
     beyond = file.execute(newest, (settings.max_raw,)).fetchone()

@@ -25,7 +25,7 @@ from skill_kernel.config.sections import shown
 
 
 class VectorIndex:
-    """Vectors of length 1 by id, the `limit` newest of them. From any thread."""
+    """Hold vectors of length 1 by id, the `limit` newest of them. From any thread."""
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
@@ -53,7 +53,7 @@ class VectorIndex:
             self._ids[at], self._matrix[at] = record_id, vector
 
     def nearest(self, vector: NDArray[np.float32], count: int, among: Sequence[int] | None = None) -> list[tuple[int, float]]:
-        """Ids and cosines of the nearest vectors, best first; with `among`, of those ids only."""
+        """Return ids and cosines of the nearest vectors, best first; with `among`, of those ids only."""
         with self._lock:
             chosen = slice(len(self._at)) if among is None else [self._at[i] for i in among if i in self._at]
             ids, scores = self._ids[chosen], self._matrix[chosen] @ vector if self._at else np.zeros(0, np.float32)
@@ -70,7 +70,7 @@ LOADING = "the sentence model is still being loaded"
 
 
 class EmbeddingError(RuntimeError):
-    """There are no sentence embeddings; the message says why and what to do."""
+    """Report that there are no sentence embeddings; the message says why and what to do."""
 
 
 class Embedder:
@@ -81,7 +81,7 @@ class Embedder:
         self._given, self._threads = model, threads
         self._model: Any = None
         self.name = os.path.basename(model.rstrip("/"))
-        """Which model; vectors of another one are made anew."""
+        """Name of the model; vectors of another one are made anew."""
 
     def load(self) -> None:
         """Do what takes long."""
@@ -118,7 +118,7 @@ _RANK = 60.0
 
 
 class Embeddings:
-    """Loads the model on the background thread that calls `step`, then embeds what is new, and searches."""
+    """Load the model on the background thread that calls `step`, then embed what is new, and search."""
 
     def __init__(self, store: Store, embedder: Embedder | None, *, wall: Callable[[], float], limit: int = 100_000) -> None:
         self._store, self._embedder, self._wall = store, embedder, wall
@@ -128,12 +128,12 @@ class Embeddings:
 
     @property
     def count(self) -> int:
-        """Sentences that can be searched by meaning."""
+        """Return the number of sentences that can be searched by meaning."""
         return len(self._index)
 
     @property
     def note(self) -> str:
-        """Why answers are found without them, in one sentence, "" when they are not."""
+        """Return why answers are found without them, in one sentence, "" when they are not."""
         if self._missing:
             return f"{self._missing}: found by full text alone"
         full = self.count == self._index.limit

@@ -14,7 +14,7 @@ from skill_kernel.observation.model import Observation, Pose, SeenObject
 from skill_kernel.processes.process import Process, ProcessSource
 
 IN_SIGHT_S = 1.0
-"""What was last detected longer ago is followed still, but no longer seen."""
+"""Time since its last detection after which a thing is followed still, but no longer seen."""
 SHOWN = 500
 """Characters of an instruction, a message or a spoken text that a sentence keeps."""
 OWN = frozenset({"query_memory"})
@@ -24,7 +24,7 @@ PLACE_ARGUMENT = "waypoint"
 
 
 class Recorder:
-    """Makes the records of one robot. What is told twice has the same key and is kept once."""
+    """Make the records of one robot. What is told twice has the same key and is kept once."""
 
     def __init__(self, robot: str, *, period_s: float = 1.0) -> None:
         self._robot, self._period_s = robot, period_s
@@ -57,7 +57,7 @@ class Recorder:
         return [Record(Tier.M0, Kind.OBSERVATION, observation.time_s, "", data, who, self._spot)]
 
     def task(self, task: Process) -> list[Record]:
-        """Who asked for it, and, when it is over, how it ended."""
+        """Return who asked for it and, when it is over, how it ended."""
         who = Provenance(self._robot, "processes", task.process_id, task.sender, task.door)
         said, told = task.instruction[:SHOWN], {"instruction": task.instruction[:5000]}
         kind, text = Kind.HEARD, f"{task.sender or 'somebody'} said through {task.door}: “{said}”"
@@ -94,7 +94,7 @@ class Recorder:
         return found
 
     def event(self, name: str, time_s: float, text: str, process_id: str = "") -> list[Record]:
-        """Something a person should know of: a notice, a halt, an interrupt."""
+        """Return something that a person should know of: a notice, a halt, an interrupt."""
         who = Provenance(self._robot, "events", process_id)
         said = f"{self._robot}: {readable(name)}{f', {text[:SHOWN]}' if text else ''}"
         return [Record(Tier.M1, Kind.EVENT, time_s, said, {"event": name}, who, self._spot)]

@@ -46,7 +46,7 @@ class Circle:
 
 @dataclass(frozen=True)
 class Query:
-    """Filters of a search; what is left out does not matter. Newest first.
+    """Hold the filters of a search; what is left out does not matter. Newest first.
 
     `text` is searched by its words, and ranked by them before time. `viewer` None sees everything.
     """
@@ -117,7 +117,7 @@ def find(file: sqlite3.Connection, query: Query, *, every: bool = False) -> tupl
 
 
 def all_ids(file: sqlite3.Connection, query: Query) -> list[int]:
-    """All records that fit and hold all words of the query's text, whatever its limit."""
+    """Return the ids of all records that fit and hold all words of the query's text, whatever its limit."""
     where, values = conditions(query)
     if query.text:
         where += " AND id IN (SELECT rowid FROM record_text WHERE record_text MATCH ?)"

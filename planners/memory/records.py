@@ -19,7 +19,7 @@ from skill_kernel.config.sections import shown
 
 
 class StoreError(RuntimeError):
-    """The memory cannot do what it was asked; the message says why and what to do."""
+    """Report that the memory cannot do what it was asked; the message says why and what to do."""
 
     def __init__(self, message: str, code: MemoryCode = MemoryCode.STORE_UNAVAILABLE) -> None:
         super().__init__(message)
@@ -77,7 +77,7 @@ class Tier(IntEnum):
 
 
 class Kind(str, Enum):
-    """The kinds this project writes. A record may have any other name of small letters, digits and underscores."""
+    """Name the kinds that this project writes. A record may have any other name of small letters, digits and underscores."""
 
     OBSERVATION = "observation"
     HEARD = "heard"
@@ -134,7 +134,7 @@ NOWHERE = Spot()
 
 @dataclass(frozen=True)
 class Record:
-    """One thing remembered.
+    """Hold one thing remembered.
 
     `time_s` is when it was last so, `begun_s` since when (seconds of the robot's clock since 1970); `text` is what full
     text and embeddings search, `data` what programs read (JSON). A record with a `key` replaces the one with the same key
@@ -173,12 +173,12 @@ class Record:
 
     @property
     def start_s(self) -> float:
-        """Since when it was so."""
+        """Return the time since which it was so."""
         return self.time_s if self.begun_s is None else self.begun_s
 
     @property
     def scope(self) -> str:
-        """Whose key it is: two robots may each have a private record of one key."""
+        """Return the owner of the key: two robots may each have a private record of one key."""
         owner = self.provenance
         if self.visibility is Visibility.SHARED:
             return ""
@@ -199,7 +199,7 @@ def narrowest(records: Sequence[Record]) -> Visibility:
 
 
 def clean(text: str) -> str:
-    """Text that SQLite and ROS can hold: no NUL and no lone surrogate."""
+    """Return text that SQLite and ROS can hold: no NUL and no lone surrogate."""
     if text.isascii() and "\x00" not in text:
         return text
     return text.replace("\x00", "\ufffd").encode("utf-8", "replace").decode("utf-8")

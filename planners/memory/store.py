@@ -32,7 +32,7 @@ _STEPS = 4000
 BATCH = 2000
 """Records in one transaction at most: tens of milliseconds, in which no other program can write."""
 RETRY_S = 2.0
-"""How often a write that failed for want of space or of a sound file is tried again."""
+"""Time between two tries of a write that failed for want of space or of a sound file."""
 RAW_SHARE = 0.75
 """Raw observations are dropped once the queue is so full; the rest is for what can be measured only once."""
 _OWN_FAULT = (sqlite3.IntegrityError, sqlite3.DataError, sqlite3.ProgrammingError, sqlite3.NotSupportedError)
@@ -40,7 +40,7 @@ _OWN_FAULT = (sqlite3.IntegrityError, sqlite3.DataError, sqlite3.ProgrammingErro
 
 
 class Background:
-    """Runs steps on a thread of low priority: one after the other while there is work, then every `period_s`."""
+    """Run steps on a thread of low priority: one after the other while there is work, then every `period_s`."""
 
     def __init__(
         self, step: Callable[[], bool], *, name: str, period_s: float, on_problem: Callable[[StoreError], None]
@@ -74,7 +74,7 @@ def _give_way() -> None:
 
 
 class Ticket(Future[T]):
-    """A write under way."""
+    """Follow a write under way."""
 
     def __init__(self, store: Store, job: Callable[[sqlite3.Connection], T], records: int = 0) -> None:
         super().__init__()
@@ -96,7 +96,7 @@ class Ticket(Future[T]):
 
 @dataclass
 class WriterState:
-    """State of writing: how many records wait, were written and dropped; `problem` is why nothing is written at present."""
+    """Count the records that wait, were written and dropped; `problem` is why nothing is written at present."""
 
     queued: int = 0
     written: int = 0
@@ -105,7 +105,7 @@ class WriterState:
 
 
 class Store:
-    """Writes on a thread of its own: `put` and `do` return at once. All methods may be called from any thread.
+    """Write on a thread of its own: `put` and `do` return at once. All methods may be called from any thread.
 
     Raises StoreError for a file that cannot be used; `patient` tries it again and again instead. `on_problem` is told (on the
     writer's thread) when writing begins to fail, and with None when it works again.
@@ -163,7 +163,7 @@ class Store:
         return ticket
 
     def scrub(self) -> None:
-        """Also take forgotten words out of the full text's index and the log file; takes seconds for a large memory."""
+        """Take forgotten words also out of the full text's index and the log file; takes seconds for a large memory."""
         self.do(lambda file: file.execute("INSERT INTO record_text (record_text) VALUES ('optimize')")).result(120.0)
         try:
             with closing(connect(self.path, write=True)) as file:
@@ -295,7 +295,7 @@ class Store:
 
     @property
     def name(self) -> str:
-        """The store's own name, which exports carry."""
+        """Return the store's own name, which exports carry."""
         with self.reading() as file:
             return schema.meta(file, "name")
 

@@ -32,7 +32,7 @@ MAX_PRESCRIPTIONS = 200
 
 
 class PrescriptionBook:
-    """By name, in the order they came. `shipped` is the robot's own file, `own` what people added; both may be absent.
+    """Hold prescriptions by name, in order. `shipped` is the robot's own file, `own` what people added; both may be absent.
 
     Raises RecordError when the shipped file is wrong. `problem` says why people's file could not be read: it is then left as
     it is, and nothing can be kept until it is mended or removed.

@@ -37,7 +37,7 @@ _UPWARDS = frozenset({"above", "over", "more than", "farther than"})
 
 @dataclass(frozen=True)
 class _Meaning:
-    """A sentence taken apart. `condition` and `action` are words of meaning, `said` the action as it was written; of one
+    """Hold a sentence taken apart. `condition` and `action` are words of meaning, `said` the action as it was written; of one
     that forbids, `forbidden` is what, and `allowed` what stands before that."""
 
     condition: frozenset[str]

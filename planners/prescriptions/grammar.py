@@ -43,10 +43,10 @@ _STAY = ("stop()", f"for second in range({STAY_S}):", "    if not ({condition}):
 
 
 CLOSE_M = 0.5
-"""How near a thing is that is said to be close."""
+"""Distance of a thing that is said to be close."""
 LOW_PERCENT = 20.0
 FRESH_S = 2.0
-"""How long something heard counts as said now."""
+"""Time for which something heard counts as said now."""
 ASIDE_DEG = 15.0
 """Bearing from which a thing is on the left or the right, not ahead."""
 
@@ -56,7 +56,7 @@ EXAMPLES = _TEXTS["examples"]
 
 
 class GrammarError(ReflexError):
-    """A sentence, or a piece of it, was not understood. With `examples` the message ends in sentences that are."""
+    """Report that a sentence, or a piece of it, was not understood. With `examples` the message ends in sentences that are."""
 
     def __init__(self, message: str, *, examples: bool = False) -> None:
         super().__init__(f"{message}. Forms that are understood without a model:\n{EXAMPLES}" if examples else message)
@@ -87,14 +87,14 @@ _PEOPLE = frozenset(
 
 @dataclass(frozen=True)
 class Reading:
-    """The source that a sentence or a condition was read as. `notes` tell what was supposed where it did not say."""
+    """Hold the source that a sentence or a condition was read as. `notes` tell what was supposed where it did not say."""
 
     source: str
     notes: tuple[str, ...] = ()
 
 
 class Conditions:
-    """Reads conditions for the accessors and rooms of one robot."""
+    """Read conditions for the accessors and rooms of one robot."""
 
     def __init__(self, accessors: Mapping[str, Accessor], rooms: Sequence[str]) -> None:
         self._accessors, self._rooms = accessors, rooms
@@ -216,7 +216,7 @@ def written(value: float) -> str:
 
 
 class Grammar:
-    """Reads sentences for one robot. The steps of an action are read by the command parser, as instructions are."""
+    """Read sentences for one robot. The steps of an action are read by the command parser, as instructions are."""
 
     def __init__(self, vocabulary: Vocabulary, robot: RobotConfig) -> None:
         options = GrammarOptions(robot.builtin_names, robot.limits)

@@ -25,11 +25,11 @@ MAX_GUIDELINES = 40
 
 
 class UnknownPrescriptionError(RecordError):
-    """There is none of that name."""
+    """Report that there is no prescription of that name."""
 
 
 class Kind(str, Enum):
-    """The layers that a sentence can program (constants of Prescription.msg, in this order)."""
+    """Name the layers that a sentence can program (constants of Prescription.msg, in this order)."""
 
     TASK = "task"
     GUIDELINE = "guideline"
@@ -40,7 +40,7 @@ _FOR_GUIDELINES = ("when", "task", "cooldown_s")
 
 
 class Prescription(Section):
-    """One sentence. `kind` None: the sentence decides. A guideline may have `when`, an expression over the accessors, and
+    """Hold one sentence. `kind` None: the sentence decides. A guideline may have `when`, an expression over the accessors, and
     then also `task`: with both it needs no model. It rests for `cooldown_s` after its process has ended. `shipped`: it comes
     with the robot's configuration, and can be disabled, but not removed."""
 
@@ -106,7 +106,7 @@ class Kept:
 
 @dataclass(frozen=True)
 class PrescriptionFile:
-    """The contents of a file. `disabled` and `enabled` name shipped ones that a person switched off or on."""
+    """Hold the contents of a file. `disabled` and `enabled` name shipped ones that a person switched off or on."""
 
     prescriptions: tuple[Prescription, ...] = ()
     disabled: frozenset[str] = frozenset()

@@ -16,7 +16,7 @@ MAX_RULES = 200
 
 
 class RuleBook:
-    """Rules by name. `wall` is the time of day in seconds since 1970. Raises ReflexError when the shipped rules cannot be
+    """Hold rules by name. `wall` is the time of day in seconds since 1970. Raises ReflexError when the shipped rules cannot be
     read; a single rule that cannot be used is kept, disabled, with the reason."""
 
     def __init__(self, store: RuleStore, vocabulary: Vocabulary, *, wall: Callable[[], float]) -> None:
@@ -41,7 +41,7 @@ class RuleBook:
 
     @property
     def rules(self) -> tuple[Rule, ...]:
-        """All rules that could be read, by name."""
+        """Return all rules that could be read, by name."""
         return tuple(self._rules[name] for name in sorted(self._rules))
 
     def runnable(self) -> list[LoadedRule]:

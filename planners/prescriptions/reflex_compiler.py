@@ -40,14 +40,14 @@ _CANNOT = re.compile(r"^\s*CANNOT:\s*(?P<why>.+)", re.IGNORECASE | re.MULTILINE)
 
 MIN_LIMIT_S = 30.0
 FACTOR = 2.0
-"""How many times its nominal time a skill may take before something is wrong."""
+"""Multiple of its nominal time that a skill may take before something is wrong."""
 EXTRA_S = 10.0
 UNKNOWN_S = 30.0
 """Time granted to a skill whose arguments are known only when it is called."""
 
 
 class CompileError(ReflexError):
-    """A sentence did not become a reflex. `source` is the last code that was refused, "" when there was none."""
+    """Report that a sentence did not become a reflex. `source` is the last code that was refused, "" when there was none."""
 
     def __init__(self, message: str, source: str = "") -> None:
         super().__init__(message)
@@ -66,7 +66,7 @@ class Proposal:
 
 
 class Compiler:
-    """Compiles for one robot. `client` is None where there is no model: then the grammar reads."""
+    """Compile for one robot. `client` is None where there is no model: then the grammar reads."""
 
     def __init__(self, vocabulary: Vocabulary, robot: RobotConfig, client: ModelClient | None) -> None:
         self._vocabulary, self._robot, self._client = vocabulary, robot, client
@@ -203,7 +203,7 @@ def _action(source: str) -> list[ast.stmt]:
 
 
 class _Durations:
-    """Adds up seconds along the longest way, every loop at its longest, or along the shortest, whatever the sensors say."""
+    """Add up seconds along the longest way, every loop at its longest, or along the shortest, whatever the sensors say."""
 
     def __init__(self, vocabulary: Vocabulary, *, longest: bool, waits: bool = True) -> None:
         self._vocabulary, self._longest, self._waits = vocabulary, longest, waits

@@ -42,7 +42,7 @@ _SAID = {name: _pattern(name, alternatives) for name, alternatives in _TEXTS["wo
 
 
 class Router:
-    """Routes by rules alone. What a person stated is taken, with what the sentence reads as told beside it."""
+    """Route by rules alone. What a person stated is taken, with what the sentence reads as told beside it."""
 
     def __init__(self, grammar: Grammar, robot: str = "") -> None:
         self._grammar, self._robot = grammar, robot

@@ -28,7 +28,7 @@ MAX_ANSWER, MAX_FIRST_ANSWER = 20_000, 1000
 """Characters of an answer, and of a first action, that are read."""
 
 Check = Callable[[str, Mapping[str, str]], str]
-"""Says why a call, by its name and attributes, cannot be performed; "" when it can."""
+"""Say why a call, by its name and attributes, cannot be performed; "" when it can."""
 
 
 @dataclass
@@ -103,7 +103,7 @@ class StepAnswer:
         self.faults += [repair.message for repair in self._parser.take_repairs()]
 
     def _as_meant(self, token: FunctionToken) -> FunctionToken:
-        """`<Step>` and `<subtask-complete/>` are tags of ours, unless the robot has such a function."""
+        """Take `<Step>` and `<subtask-complete/>` as tags of ours, unless the robot has such a function."""
         name = token.name.lower().replace("-", "_")
         if name == token.name or name not in _OWN:
             return token
@@ -185,7 +185,7 @@ class StepAnswer:
             self._writer.text(f"<{STEP}>{source}")
 
     def _control_inside(self, step: _Step, token: FunctionToken) -> None:
-        """Completing a subtask inside a branch depends on it and stays there; elsewhere it counts behind the step."""
+        """Leave the end of a subtask inside a branch there, for it depends on it; elsewhere count it behind the step."""
         if token.name == COMPLETE and any(self._open):
             step.tokens.append(FunctionToken(TokenKind.SCF, COMPLETE))
             if step.begun:

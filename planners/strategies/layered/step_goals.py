@@ -30,7 +30,7 @@ KEPT_DONE = 60
 
 @dataclass(eq=False)
 class Item:
-    """A step that was written, or the mark behind the last step of a subtask (`mark`). `subtask`: whose it is, "" for the
+    """Hold a step that was written, or the mark behind the last step of a subtask (`mark`). `subtask`: whose it is, "" for the
     first action. `handles`: global events that were known when it was written."""
 
     stream_id: str
@@ -44,7 +44,7 @@ class Item:
 
 @dataclass(frozen=True)
 class StepEnd:
-    """A step or mark has ended; `cause` is the call in it that failed, `moved`: it did more than speak and wait."""
+    """Tell that a step or mark has ended; `cause` is the call in it that failed, `moved`: it did more than speak and wait."""
 
     item: Item
     outcome: Outcome | None
@@ -53,7 +53,7 @@ class StepEnd:
 
 
 class StepBook:
-    """The steps of one process in the order in which they were written, its streams and its calls.
+    """Keep the steps of one process in the order in which they were written, its streams and its calls.
 
     Streams of one turn all end with the first failure: the turn counts up with each failure and each replaced queue.
     """
@@ -302,7 +302,7 @@ class Failures:
         self._last: tuple[str, str] | None = None
         self._same = 0
         self.too_many = False
-        """Whether nothing more is to be tried."""
+        """True when nothing more is to be tried."""
 
     def failed(self, end: StepEnd) -> None:
         """Count a step that has failed."""

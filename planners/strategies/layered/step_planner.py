@@ -327,7 +327,7 @@ class StepPlanner:
     # -- what is waited for -------------------------------------------------------------------------------------------
 
     def _no_plan(self) -> None:
-        """System 2 is too late, or there is none, or it fell silent in the middle of its plan."""
+        """Go on without System 2, which is too late, or absent, or fell silent in the middle of its plan."""
         goals, wait_s = self._goals, self._io.settings["plan_wait_s"]
         if not goals.plan.subtasks:
             goals.fall_back()

@@ -15,7 +15,7 @@ from skill_kernel.config.sections import shown
 
 
 def with_status(subtasks: Sequence[Subtask]) -> tuple[Subtask, ...]:
-    """Return the active subtask, the first that is not done."""
+    """Return the subtasks with the first that is not done as the active one."""
     found, active = [], False
     for subtask in subtasks:
         status = subtask.status
@@ -26,7 +26,7 @@ def with_status(subtasks: Sequence[Subtask]) -> tuple[Subtask, ...]:
 
 
 def with_done(subtasks: Sequence[Subtask], subtask_id: str) -> tuple[Subtask, ...]:
-    """One of them is done."""
+    """Return the subtasks with one of them done."""
     return with_status([replace(s, status=SubtaskStatus.DONE) if s.id == subtask_id else s for s in subtasks])
 
 
@@ -98,19 +98,19 @@ ALIASES = {
     "done": "achieved",
     "unchanged": "keep",
 }
-"""What models write instead, to what is meant."""
+"""Names that models write instead, to what is meant."""
 
 KNOWN = ("subtask", "event", "keep", "achieved", "give_up")
 FORM = '<subtask criteria="…">…</subtask>, <event cond="…">…</event>, <keep/>, <achieved/> or <give_up>…</give_up>'
 
 
 MAX_EVENTS, MAX_TEXT, MAX_WATCHED = 8, 400, 6
-"""What is read of one answer at most: events, characters of a text, fields that a subtask watches."""
+"""Bounds of what is read of one answer: events, characters of a text, fields that a subtask watches."""
 
 
 @dataclass(frozen=True)
 class TaskAnswer:
-    """Wishes of the model; new subtasks and events have no id. Without any the plan stays as it is."""
+    """Hold the wishes of the model; new subtasks and events have no id. Without any the plan stays as it is."""
 
     subtasks: tuple[Subtask, ...] = ()
     events: tuple[GlobalEvent, ...] = ()
@@ -119,7 +119,7 @@ class TaskAnswer:
 
 
 class TaskReader:
-    """A `Reader` of one answer; `on_subtask` hears of each subtask as soon as its end tag is read.
+    """Read one answer; `on_subtask` hears of each subtask as soon as its end tag is read.
 
     `most` subtasks are read; `known` are the ids that may be named, `fields` the observation fields that may be watched
     (others are left out). `strict` is for the first try, whose faults the model is shown; the second is read with more good
@@ -224,7 +224,7 @@ class TaskReader:
             raise AnswerError(f"there are more than {MAX_EVENTS} events; write those that matter")
 
     def _joined(self) -> list[Subtask]:
-        """Nothing of a list that is too long is lost: its last subtasks are done as one."""
+        """Return the list with its last subtasks joined into one where it is too long: nothing is lost."""
         most = self._most
         if len(self._subtasks) <= most:
             return self._subtasks
@@ -233,6 +233,6 @@ class TaskReader:
         return [*self._subtasks[: most - 1], *([last] if last.description else [])]
 
     def _text(self, text: str) -> str:
-        """On one line, and no longer than a plan may be."""
+        """Return a text on one line, and no longer than a plan may be."""
         text = " ".join(text.split())
         return text if len(text) <= MAX_TEXT else text[: MAX_TEXT - 1] + "…"

@@ -296,7 +296,7 @@ class TaskPlanner:
     # -- what was answered --------------------------------------------------------------------------------------------
 
     def _reader(self, asked: Asked) -> TaskReader:
-        """Only the first try at a first plan is followed while it is written: a list that replaces another counts whole."""
+        """Follow only the first try at a first plan while it is written: a list that replaces another counts whole."""
         asked.tries += 1
         streams = asked.first and asked.tries == 1 and not self._adopted and not self.plan.subtasks
         return TaskReader(
@@ -338,7 +338,7 @@ class TaskPlanner:
         self._unanswered(asked, self._not_before_s)
 
     def _fall_back(self, why: str) -> None:
-        """Without a model the task is its own only subtask, or its last one when the model broke off."""
+        """Make the task its own only subtask without a model, or its last one when the model broke off."""
         if self._adopted and not self.plan.subtasks:
             return
         subtasks = ending_with(self.plan.subtasks, self._task.instruction, lambda: self._new_id("t"))

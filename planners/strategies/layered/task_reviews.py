@@ -17,7 +17,7 @@ MENTIONED = "in sight"
 """Stands for the things that are in sight and that a subtask speaks of."""
 
 Seen = Mapping[str, Any]
-"""What is compared, by what it is of."""
+"""Values to compare, by what they are of."""
 
 
 def watched(facts: Mapping[str, Any] | None, subtasks: Sequence[Subtask]) -> dict[str, Any]:
@@ -65,7 +65,7 @@ def _coarse(value: Any) -> Any:
 
 
 def labels(facts: Mapping[str, Any] | None) -> set[str]:
-    """Labels of all things in sight."""
+    """Return the labels of all things in sight."""
     lists = [value for value in (facts or {}).values() if isinstance(value, (list, tuple))]
     return {label for things in lists for thing in things if (label := _label(thing))}
 
@@ -135,7 +135,7 @@ TOGETHER_S = 1.0
 
 
 class Progress:
-    """Counts failures since the last subtask was done. `repeats`: failures under one and the same plan, `failures`: under
+    """Count failures since the last subtask was done. `repeats`: failures under one and the same plan, `failures`: under
     whatever plans, before a task is given up."""
 
     def __init__(self, repeats: int, failures: int) -> None:
@@ -156,13 +156,13 @@ class Progress:
             self._last_s = now
 
     def hopeless(self) -> str:
-        """Why the task is to be given up whatever the next answer says; empty while it is not."""
+        """Return why the task is to be given up whatever the next answer says; empty while it is not."""
         if self._failures < self._max_failures:
             return ""
         return f"{self._failures} failures in a row without any progress; the last one: {self._last}"
 
     def repeated(self, signature: tuple[str, ...]) -> str:
-        """Why to give up when this is to be the plan once more; empty while it may."""
+        """Return why to give up when this is to be the plan once more; empty while it may."""
         times = self._under.get(signature, 0)
         if times < self._max_repeats:
             return ""
