@@ -37,7 +37,7 @@ LATE_OFTEN = 10
 
 
 class ObservationSources:
-    """Feed the node `observer` on its executor's thread. `at_once` is called after a measurement of a field marked so."""
+    """Feed the node `observer` on its executor's thread. `at_once` is called after each message for a field marked so."""
 
     def __init__(
         self, node: RuntimeNode, observer: Observer, fields: dict[str, FieldConfig], at_once: Callable[[], None]
@@ -76,13 +76,18 @@ class ObservationSources:
             "heard": (ProcessArray, self._on_processes),
         }
         if process.function in kinds:
-            message_type, heard = kinds[process.function]
-            self._node.create_subscription(message_type, topic, partial(heard, name, config), qos)
-            return
-        assert isinstance(process, Take)
-        message_type = self._interface(name, config.source.type)
-        read = self._reader(name, process, message_type)
-        self._node.create_subscription(message_type, topic, partial(self._on_message, name, config, read), qos)
+            message_type, take_in = kinds[process.function]
+        else:
+            assert isinstance(process, Take)
+            message_type = self._interface(name, config.source.type)
+            take_in = partial(self._on_value, self._reader(name, process, message_type))
+
+        def heard(message: Any) -> None:
+            take_in(name, config, message)
+            if config.at_once:
+                self._at_once()
+
+        self._node.create_subscription(message_type, topic, heard, qos)
 
     def _interface(self, name: str, interface_name: str) -> Any:
         try:
@@ -135,9 +140,8 @@ class ObservationSources:
 
     def _on_scan(self, name: str, config: FieldConfig, message: LaserScan) -> None:
         turn = Scan(message.angle_min, message.angle_increment, message.ranges, message.range_min, message.range_max)
-        if self._observer.scan(name, turn, self._measured_at(config.source.topic, message)):
-            self._publish_if_at_once(config)
-        elif name not in self._warned:
+        measured = self._observer.scan(name, turn, self._measured_at(config.source.topic, message))
+        if not measured and name not in self._warned:
             self._warned.add(name)
             text = "a scan without measured ranges, angles or limits counts as silence: is the laser covered or broken?"
             self._node.get_logger().warning(f"field '{name}': {text}")
@@ -145,12 +149,10 @@ class ObservationSources:
     def _on_detections(self, name: str, config: FieldConfig, message: DetectionArray) -> None:
         things = [Detection(d.label, d.confidence, d.bearing, d.distance) for d in message.detections]
         self._observer.sightings(name, things, self._measured_at(config.source.topic, message))
-        self._publish_if_at_once(config)
 
     def _on_kernel_state(self, name: str, config: FieldConfig, message: KernelState) -> None:
         rows = {s.name: "busy" if s.call_ids else "held" if s.process_id else "free" for s in message.subsystems}
         self._observer.take(name, rows, self._node.steady_now())
-        self._publish_if_at_once(config)
 
     def _on_processes(self, name: str, config: FieldConfig, message: ProcessArray) -> None:
         said = [p for p in message.processes if p.source == ProcessState.USER]
@@ -160,27 +162,20 @@ class ObservationSources:
         last = max(said, key=lambda p: (p.created.sec, p.created.nanosec))
         ago = self._node.now_s() - seconds(last.created)
         self._observer.take(name, last.instruction, self._node.steady_now() - max(0.0, ago))
-        self._publish_if_at_once(config)
 
-    def _on_message(self, name: str, config: FieldConfig, read: Callable[[Any], Any], message: Any) -> None:
+    def _on_value(self, read: Callable[[Any], Any], name: str, config: FieldConfig, message: Any) -> None:
         # A value that holds until it changes was measured when it came, however old its stamp is.
         ages = config.max_age_s is not None
         at = self._measured_at(config.source.topic, message) if ages else self._node.steady_now()
-        if self._take(name, read, message, at):
-            self._publish_if_at_once(config)
+        self._take(name, read, message, at)
 
-    def _take(self, name: str, read: Callable[[Any], Any], message: Any, at: float) -> bool:
+    def _take(self, name: str, read: Callable[[Any], Any], message: Any, at: float) -> None:
         try:
             value = read(message)
         except (LookupError, ValueError, AttributeError, TypeError) as error:
             self._observer.miss(name, f"its source has nothing at the path ({type(error).__name__}); look at the source")
-            return False
-        self._observer.take(name, value, at)
-        return True
-
-    def _publish_if_at_once(self, config: FieldConfig) -> None:
-        if config.at_once:
-            self._at_once()
+        else:
+            self._observer.take(name, value, at)
 
     def _look_for_publishers(self) -> None:
         for name, topic in self._states.items():
