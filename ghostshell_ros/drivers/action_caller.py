@@ -103,19 +103,13 @@ class ActionCaller:
             raise TypeError(f"action {self._name}: {error}") from error
         except FieldError as error:
             return DriverResult(False, CallCode.INVALID_ARGUMENT, f"goal of {self._name}: {error}")
-        return self._call(message, stop, deadline_s, on_feedback)
-
-    def _call(
-        self, goal: Any, stop: StopEvent, deadline_s: float | None, on_feedback: Callable[[Mapping[str, Any]], None] | None
-    ) -> DriverResult:
-        """Send a goal and wait for its end, the stop event, the deadline or the driver's silence, whichever comes first."""
         if stop.is_set():
             return DriverResult(False, cancelled=True)
         now = self._node.steady_now()
         call = _Call(threading.Condition(), stop, math.inf if deadline_s is None else now + deadline_s, on_feedback)
         action = self._node.resolve_topic_name(self._name)
         found_by = now + AVAILABLE_S
-        self._node.call_soon(self._send, goal, call, found_by)
+        self._node.call_soon(self._send, message, call, found_by)
         with call.changed:
             state = self._wait(call, {_State.SENDING}, found_by + 2 * STOP_LOOK_S)
             for asked in (False, True):

@@ -20,11 +20,6 @@ LOOP_PAUSE_S = 0.05
 """Pause between two rounds of a looping command, so that one which ends at once does not take the processor."""
 
 
-def has_sound_device() -> bool:
-    """Return whether the kernel offers a device that plays sound (`/dev/snd/pcmC*D*p`, ALSA's naming)."""
-    return any(Path("/dev/snd").glob("pcmC*D*p"))
-
-
 class TimedJob(Job):
     """Run for `duration_s`, or until cancelled if it is None."""
 
@@ -57,7 +52,8 @@ class SoundDriver(Driver):
         path = next(filter(None, map(shutil.which, names)), None)
         if wanted == choice and path is None:
             raise NodeStartError(f"{parameter} is '{choice}', but {package} is not installed; install it or use 'timing'")
-        self.heard = wanted == choice or (wanted == "auto" and path is not None and has_sound_device())
+        playing = any(Path("/dev/snd").glob("pcmC*D*p"))  # the devices that play sound, as ALSA names them
+        self.heard = wanted == choice or (wanted == "auto" and path is not None and playing)
         self._falls_back = wanted == "auto"
         self.get_logger().info("its sounds are heard" if self.heard else "its sounds are silent, for their timing only")
         return str(path)
