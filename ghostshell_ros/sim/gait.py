@@ -82,18 +82,6 @@ class GaitConfig:
     )
 
 
-@dataclass(frozen=True)
-class Measurement:
-    """Hold what the controller measures, in the body's frame.
-
-    Orientation as (w, x, y, z) and angular velocity in rad/s come from the IMU, linear velocity in m/s from the odometry.
-    """
-
-    orientation: Vector
-    angular_velocity: Vector
-    linear_velocity: Vector
-
-
 class Gait:
     """Turn wishes (velocity, posture, attitude) into joint targets. Call `update` in even steps of some ms.
 
@@ -179,20 +167,23 @@ class Gait:
         """Return the velocity being walked, after limits and ramps, in m/s and rad/s."""
         return float(self._velocity[0]), float(self._velocity[1]), float(self._velocity[2])
 
-    def update(self, dt: float, measured: Measurement) -> Vector:
-        """Return the targets of `JOINTS` in rad for the next `dt` seconds."""
+    def update(self, dt: float, orientation: Vector, angular_velocity: Vector, linear_velocity: Vector) -> Vector:
+        """Return the targets of `JOINTS` in rad for the next `dt` seconds, by what is measured in the body's frame.
+
+        Orientation as (w, x, y, z) and angular velocity in rad/s come from the IMU, linear velocity in m/s from the odometry.
+        """
         self._time += dt
-        roll, pitch, yaw = euler(measured.orientation)
+        roll, pitch, yaw = euler(orientation)
         self._ramp(dt)
         moving = bool(np.abs(self._velocity).max() > 1e-3)
         if moving and not self._stepping and self._blend >= 1.0:
             self._stepping, self._phase, self._heading = True, 0.0, yaw
             self._swinging[:] = False
         if self._stepping:
-            self._step(dt, measured, yaw, moving)
+            self._step(dt, linear_velocity, yaw, moving)
         else:
             self._settle(dt)
-        return self._targets(measured, roll, pitch)
+        return self._targets(angular_velocity, roll, pitch)
 
     def _ramp(self, dt: float) -> None:
         c = self.config
@@ -208,7 +199,7 @@ class Gait:
         rate = c.attitude_rate * dt
         self._attitude += np.clip(attitude - self._attitude, -rate, rate)
 
-    def _step(self, dt: float, measured: Measurement, yaw: float, moving: bool) -> None:
+    def _step(self, dt: float, velocity: Vector, yaw: float, moving: bool) -> None:
         """Move the feet of the trot: those on the ground backwards under the trunk, the others to where they will land."""
         c = self.config
         self._phase = (self._phase + dt / c.period) % 1.0
@@ -219,7 +210,7 @@ class Gait:
         self._lifted_from[lifting] = self._feet[lifting]
         self._swinging = swinging
 
-        self._measured_velocity += (measured.linear_velocity[:2] - self._measured_velocity) * min(1.0, dt / c.filter_time)
+        self._measured_velocity += (velocity[:2] - self._measured_velocity) * min(1.0, dt / c.filter_time)
         vx, vy, turn = self._velocity
         self._heading += turn * dt
         off = math.atan2(math.sin(self._heading - yaw), math.cos(self._heading - yaw))
@@ -264,11 +255,10 @@ class Gait:
         s = self._blend * self._blend * (3.0 - 2.0 * self._blend)
         return Posture(*(x + (y - x) * s for x, y in zip(astuple(a), astuple(b), strict=True)))
 
-    def _targets(self, measured: Measurement, roll: float, pitch: float) -> Vector:
+    def _targets(self, rates: Vector, roll: float, pitch: float) -> Vector:
         c, stance = self.config, self._stance()
         wished = self._attitude + np.array([0.0, stance.pitch, 0.0])
         if self._stepping:
-            rates = measured.angular_velocity
             wished = wished + np.array(
                 [
                     np.clip(0.5 * (wished[0] - roll) - 0.03 * rates[0], -0.15, 0.15),

@@ -9,7 +9,7 @@ import mujoco
 import numpy as np
 import numpy.typing as npt
 
-from ghostshell_ros.sim.gait import JOINTS, Gait, Measurement
+from ghostshell_ros.sim.gait import JOINTS, Gait
 from ghostshell_ros.sim.world import SimWorld, SimWorldError
 
 IDLE_HOURS, WALK_HOURS, WALK_MPS = 4.0, 1.5, 0.4
@@ -36,27 +36,30 @@ class Battery:
         return EMPTY_V + (FULL_V - EMPTY_V) * self.charge
 
 
+RAYS, NOISE_M = 360, 0.004
+"""Number of distances in a revolution, and their standard deviation."""
 LOWEST_M = 0.05
 """Least height of the rays: the lidar of a robot that lies would measure from below the floor."""
 
 
 class Lidar:
-    """Measure `rays` distances from the robot's site `laser`, counter-clockwise from behind (-pi).
+    """Measure `RAYS` distances from the robot's site `laser`, counter-clockwise from behind (-pi).
 
     The rays keep the robot's heading but not its roll and pitch, as a scan that gravity levels. The robot's own geoms, those
     of the groups 1 and 3, are left out.
     """
 
-    def __init__(self, world: SimWorld, *, rays: int = 360, max_range: float = 12.0, noise: float = 0.004) -> None:
-        """Find the site. `max_range` and `noise` (standard deviation) in m. Raises SimWorldError for a robot without it."""
+    max_range = 12.0
+    """Range [m]."""
+
+    def __init__(self, world: SimWorld) -> None:
+        """Find the site. Raises SimWorldError for a robot without it."""
         self._world = world
         self._site = mujoco.mj_name2id(world.model, mujoco.mjtObj.mjOBJ_SITE, "laser")
         if self._site < 0:
             raise SimWorldError("the robot's model has no site 'laser'; add one where its lidar is")
-        self.max_range = max_range
-        self._noise = noise
         self._random = np.random.default_rng(1)
-        self.angles = -math.pi + 2 * math.pi / rays * np.arange(rays)
+        self.angles = -math.pi + 2 * math.pi / RAYS * np.arange(RAYS)
         self._groups = np.array([1, 0, 1, 0, 0, 0], dtype=np.uint8)
 
     def height(self) -> float:
@@ -74,7 +77,7 @@ class Lidar:
         hit, distance = np.zeros(count, dtype=np.int32), np.zeros(count)
         mujoco.mj_multiRay(model, data, origin, vectors, self._groups, True, -1, hit, distance, None, count, most)
         distance = np.where((hit < 0) | (distance > most), np.inf, distance)
-        return (distance + self._random.normal(0.0, self._noise, count)).astype(np.float32)
+        return (distance + self._random.normal(0.0, NOISE_M, count)).astype(np.float32)
 
 
 class Legged:
@@ -97,6 +100,5 @@ class Legged:
 
     def _update(self, dt: float) -> None:
         world = self._world
-        read = (world.sensor("orientation"), world.sensor("gyro"), world.base().linear_velocity)
-        measured = Measurement(*map(np.array, read))
-        world.set_joint_targets(dict(zip(JOINTS, self.gait.update(dt, measured).tolist(), strict=True)))
+        measured = map(np.array, (world.sensor("orientation"), world.sensor("gyro"), world.base().linear_velocity))
+        world.set_joint_targets(dict(zip(JOINTS, self.gait.update(dt, *measured).tolist(), strict=True)))

@@ -234,12 +234,12 @@ class SimWorld:
         orientation = self.data.qpos[q + 3 : q + 7]
         roll, pitch, yaw = euler(orientation)
         rotation = self.data.xmat[self.base_id].reshape(3, 3)
-        linear, angular = rotation.T @ self.data.qvel[v : v + 3], self.data.qvel[v + 3 : v + 6]
-        return BaseState(Pose2D(x, y, yaw), height, roll, pitch, *map(_floats, (orientation, linear, angular)))
+        parts = orientation, rotation.T @ self.data.qvel[v : v + 3], self.data.qvel[v + 3 : v + 6]
+        return BaseState(Pose2D(x, y, yaw), height, roll, pitch, *(tuple(part.tolist()) for part in parts))
 
     def sensor(self, name: str) -> tuple[float, ...]:
         """Return the reading of one of the model's sensors, in MuJoCo's unit and the sensor's frame."""
-        return _floats(self.data.sensor(name).data)
+        return tuple(self.data.sensor(name).data.tolist())
 
     def set_face(self, image: Image) -> None:
         """Show an image (height x width x 3, any size) on the robot's display. A robot without a display shows none."""
@@ -304,7 +304,3 @@ class SimWorld:
             renderer.close()
         self._renderers.clear()
         self._uploaded.clear()
-
-
-def _floats(values: State) -> tuple[float, ...]:
-    return tuple(float(value) for value in values)
