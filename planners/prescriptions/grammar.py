@@ -45,8 +45,6 @@ _STAY = ("stop()", f"for second in range({STAY_S}):", "    if not ({condition}):
 CLOSE_M = 0.5
 """Distance of a thing that is said to be close."""
 LOW_PERCENT = 20.0
-FRESH_S = 2.0
-"""Time for which something heard counts as said now."""
 ASIDE_DEG = 15.0
 """Bearing from which a thing is on the left or the right, not ahead."""
 
@@ -154,8 +152,6 @@ class Conditions:
                 return f"{side or 'nearest'}_distance_m()"
             case "length":
                 return written(float(said["metres"] or 0.0))
-            case "fresh":
-                return written(FRESH_S)
             case "sign":
                 return _SIGN[(said["how"] or "").lower()]
             case "count":
