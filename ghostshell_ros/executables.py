@@ -91,7 +91,11 @@ def run(*names: str) -> int:
     if unknown := [name for name in named if name not in NODES and name != "drivers"]:
         sys.stderr.write(f"there is no node '{unknown[0]}'; name one of {', '.join(NODES)}, drivers, mind\n")
         return 1
-    makers = [_maker(name) for name in named]
+    try:
+        makers = [_maker(name) for name in named]
+    except ImportError as error:  # it would fail the next time, too
+        sys.stderr.write(f"{' '.join(named)} cannot be imported ({error}); run make setup, or install what is missing\n")
+        return os.EX_CONFIG
     return int(import_module("ghostshell_ros.runtime.node_runtime").run(*makers))
 
 

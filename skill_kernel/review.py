@@ -40,7 +40,7 @@ def review(name_or_path: str) -> Review:
     except (RegistryError, SkillDefinitionError) as error:
         return Review((f"robot '{name_or_path}': {error}",))
     faults = [fault for skill in registry for fault in _undeclared(skill, robot)]
-    return Review(tuple(faults), tuple(remark for skill in registry for remark in _remarks(skill, body)))
+    return Review(tuple(faults), tuple(remark for skill in registry for remark in remarks_on(skill, body)))
 
 
 def _undeclared(skill: Skill, robot: RobotConfig) -> Iterator[str]:
@@ -68,7 +68,8 @@ def _choices(annotation: Any) -> list[str]:
     return [str(plain_value(v)) for v in get_args(annotation)] if get_origin(annotation) is Literal else []
 
 
-def _remarks(skill: Skill, body: Any) -> Iterator[str]:
+def remarks_on(skill: Skill, body: Any = None) -> Iterator[str]:
+    """Yield what a model or a call will miss in a skill; `body` is the class of the body that it gets."""
     if not skill.description:
         yield f"skill '{skill.name}' has no docstring: say in one sentence what it does, for the model knows nothing else of it"
     written: Mapping[str, inspect.Parameter] = inspect.signature(skill.function).parameters

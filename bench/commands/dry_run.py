@@ -23,6 +23,7 @@ from ghostshell_ros.cli.output import fail
 if TYPE_CHECKING:
     from bench.dry_run import DryRun
     from function_tokens.mapper import Mapper
+    from skill_kernel.review import Review
     from skill_kernel.robot import RobotConfig
 
 
@@ -55,8 +56,9 @@ def dry_run(
     are calls too, those not taken DROPPED.
 
     Nothing is observed: --holds, --fails and --assume give the value of a condition; a notice names each assumed one.
-    Durations are the skills' declared nominal_s. Exit status: 0 success, 1 a call was refused or failed, 2 the
-    stream broke a rule in strict mode, the input cannot be used, or the picture cannot be written.
+    Durations are the skills' declared nominal_s. Exit status: 0 success, 1 a call was refused or failed or the robot could
+    not be launched as it is, 2 the stream broke a rule in strict mode, the input cannot be used, or the picture cannot be
+    written.
     """
     write_utf8()
     if bool(robot) == bool(skills):
@@ -64,12 +66,12 @@ def dry_run(
     if both := {plain(c) for c in holds or ()} & {plain(c) for c in fails or ()}:
         fail(f"condition '{min(both)}' is given by --holds and by --fails; give it by one of them", command="dry-run")
     with contextlib.redirect_stdout(sys.stderr):  # keep standard output for the result
-        mapper, remarks, check = _mapper(robot, skills)
+        mapper, found, check = _mapper(robot, skills)
         text = _text(file)
         given = {**dict.fromkeys(holds or (), True), **dict.fromkeys(fails or (), False)}
         conditions = AssumedConditions(given, assume.truth, check)
         run = _scheduled(text, mapper, strict, interrupt_at, routines, conditions)
-        remarks += _assumed(conditions)
+        remarks = [*found.faults, *found.remarks, *_assumed(conditions)]
     from bench.dry_run import call_line
 
     with until_reader_leaves():
@@ -80,16 +82,17 @@ def dry_run(
         print(json.dumps({"notice": message}, ensure_ascii=False), file=sys.stderr)
     if run.error is not None:
         print(problem_line(run.error), file=sys.stderr)
-    status = 2 if run.error is not None else int(run.refused or run.failed)
+    status = 2 if run.error is not None else int(run.refused or run.failed or bool(found.faults))
     if plot is not None:
         _draw(run, plot, text, status or 2)
     raise typer.Exit(status)
 
 
-def _mapper(robot: str, skills: Path | None) -> tuple[Mapper, list[str], Callable[[str], str]]:
-    """Return the mapper, remarks on it, and a function that names the fault of a condition."""
+def _mapper(robot: str, skills: Path | None) -> tuple[Mapper, Review, Callable[[str], str]]:
+    """Return the mapper, what a review of the robot found, and a function that names the fault of a condition."""
     from bench.dry_run import skills_of
     from function_tokens.mapper import Mapper
+    from skill_kernel.review import Review, remarks_on, review
     from skill_kernel.robot import RobotConfig, RobotConfigError
     from skill_kernel.skills.registry import RegistryError, SkillRegistry
     from skill_kernel.skills.skill import SkillDefinitionError
@@ -98,11 +101,13 @@ def _mapper(robot: str, skills: Path | None) -> tuple[Mapper, list[str], Callabl
         if skills is None:
             config = RobotConfig.load(robot)
             registry = SkillRegistry.from_modules(config.skills, text_skill=config.text_skill)
-            return Mapper.for_robot(config, registry), [], _checking(config)
+            found = review(robot)
+            return Mapper.for_robot(config, registry), found, _checking(config)
         sys.path.append(str(skills.resolve().parent))  # a file may import its neighbours, which replace no other module
         registry = skills_of(skills)
         empty = f"{skills} declares no skill: @robot_skill(…) stands before functions at the top level of the file"
-        return Mapper(registry), [] if len(registry) else [empty], lambda condition: ""
+        remarks = [remark for skill in registry for remark in remarks_on(skill)] if len(registry) else [empty]
+        return Mapper(registry), Review((), tuple(remarks)), lambda condition: ""
     except (RegistryError, RobotConfigError, SkillDefinitionError) as error:
         fail(error, command="dry-run")
 

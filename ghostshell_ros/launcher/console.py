@@ -39,7 +39,7 @@ def run(specs: Sequence[ProcessSpec]) -> int:
     """Run the processes in the foreground until they have ended; Ctrl-C stops them, and a second one stops them faster.
 
     The exit status is that of `ros2 launch`: 0 when they ended or were interrupted, whatever their own codes, and 1
-    when the runner itself was terminated.
+    when the runner itself was terminated; besides, 1 when a node could not start as it is configured.
     """
     with _open_log(specs) or contextlib.nullcontext() as log:
         printer = _Printer(specs, log)
@@ -47,7 +47,7 @@ def run(specs: Sequence[ProcessSpec]) -> int:
             printer.on_broken_pipe = processes.request_stop
             processes.start()
             processes.wait()
-    return 1 if printer.terminated else 0
+    return 1 if printer.terminated or processes.refused else 0
 
 
 def arguments_text(arguments: Sequence[DeclaredArgument]) -> str:

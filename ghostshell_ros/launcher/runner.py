@@ -106,6 +106,8 @@ class LaunchRun:
         self._inbox: queue.SimpleQueue[Process | Exception | None] = queue.SimpleQueue()
         """Processes that have ended, what a listener raised, and requests to stop (None)."""
         self._stopping = False
+        self.refused = False
+        """Whether a node has ended because it cannot start as it is configured."""
         self._finished = threading.Event()
         self._failure: Exception | None = None
         self._thread = threading.Thread(target=self._run, name="launch-run", daemon=True)
@@ -256,6 +258,7 @@ class LaunchRun:
         self._emit(Exited(slot.spec.name, process.pid, code, slot.command))
         if code == os.EX_CONFIG and not self._stopping:
             self._emit(Report("ERROR", "launch", f"process[{slot.spec.name}] cannot start, as it says above: shutting down"))
+            self.refused = True
             self.request_stop()
         self._shut_down_after(slot)
         most = slot.spec.respawn_max_retries

@@ -34,6 +34,8 @@ LISTEN_LONGER_S = 2.0
 LISTEN_EVERY_S = 0.05
 TWIN_S = 25.0
 """Time for which two of one name may be one: a killed node stays in the graph for up to 20 s (Fast DDS's own lease)."""
+UNHEARD_S = 1.5
+"""Time after which a sensor that nobody publishes is told. Nodes of one machine find each other in half a second."""
 NAMELESS = "_NODE_NAME_UNKNOWN_"
 """Stands for the name of a node just found, which comes a moment later."""
 
@@ -140,6 +142,9 @@ class SafetyGate(RuntimeNode):
         # A halt must not wait for what plans and draws.
         take_declared_priority(self, 10, -10)
         self._listening = self.steady_timer(LISTEN_EVERY_S, self._listen)
+        sensors = ["joint_states"] if robot.joints else []
+        sensors += ["odom", *(["scan"] if robot.base.scan else [])] if robot.base is not None else []
+        self.call_later(UNHEARD_S, lambda: self._tell_of_silence(sensors))
         # The sensor is watched while the robot stands still, too, when no set-points are due.
         self._watch = self.steady_timer(0.1, self._look_around)
 
@@ -155,6 +160,16 @@ class SafetyGate(RuntimeNode):
             self._listening.cancel()
             if self._base is not None:
                 self._base.relaying = True
+
+    def _tell_of_silence(self, sensors: Sequence[str]) -> None:
+        """Say which of the robot's own nodes was not started. A simulator takes its time, and says itself why it fails."""
+        silent = [sensor for sensor in sensors if not self.count_publishers(sensor)]
+        if silent and ("sim", self.get_namespace()) not in self.get_node_names_and_namespaces():
+            topics = " and ".join(map(self.resolve_topic_name, silent))
+            self.get_logger().error(
+                f"nobody publishes {topics}, so nothing can move: start the robot's own node that does, in this namespace "
+                f"(--ros-args -r __ns:={self.get_namespace()}), or correct the names of its topics"
+            )
 
     def _on_command(self, message: JointState) -> None:
         if not self._alone:
