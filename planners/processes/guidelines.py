@@ -146,8 +146,8 @@ class GuidelineLoop:
     guidelines without one the model is asked, when something has changed that one may be about, at most every PERIOD_S.
 
     Nothing fires while the robot is halted, and what became true meanwhile is past. A guideline never has two processes.
-    With `blind` the model is asked every PERIOD_S, whatever has changed; `wait_s` is how
-    long the budget still wants it to wait. `halting` tells of a halt that is on its way. Without `context` there is no model.
+    With `blind` the model is asked every PERIOD_S, whatever has changed; `wait_s` is how long the budget still wants it to wait.
+    `halting` tells whether the robot is halted, or a halt is on its way. Without `context` there is no model.
     """
 
     def __init__(
@@ -168,7 +168,6 @@ class GuidelineLoop:
         self._watches: dict[str, _Watch] = {}
         self._changes = Changes()
         self._observed: Observation | None = None
-        self._halted = False
         self._call: ModelCall[S3Answer] | None = None
         self._not_before_s = 0.0
         self._failures = 0
@@ -192,13 +191,6 @@ class GuidelineLoop:
         except GuardError:
             return None  # what the grammar read does not fit this robot; a written condition was checked when it was loaded
 
-    def halted(self, halted: bool) -> None:
-        """Take note that the robot is halted, or no longer is."""
-        if halted:
-            self.close()
-        self._halted = halted
-        self._changes.take()
-
     def process_ended(self, process: Process) -> None:
         """Let a guideline rest whose process has ended."""
         if process.door == DOOR:
@@ -214,7 +206,7 @@ class GuidelineLoop:
         if not self._watches:
             return
         self._changes.observe(observation, now)
-        halted = self._halted or self._halting()
+        halted = self._halting()
         for watch in list(self._watches.values()):
             holds = self._evaluate(watch, observation, now)
             rose = watch.trigger.see(holds, now)
@@ -246,7 +238,7 @@ class GuidelineLoop:
     def _may_fire(self, watch: _Watch) -> bool:
         name = watch.guideline.name
         lives = any(p.door == DOOR and p.sender == name for p in self._scheduler.living)
-        return not self._halted and not self._halting() and not lives and self._clock.now() >= watch.rests_until_s
+        return not self._halting() and not lives and self._clock.now() >= watch.rests_until_s
 
     def _rose(self, watch: _Watch) -> None:
         if self._by_model(watch):

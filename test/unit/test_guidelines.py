@@ -84,9 +84,9 @@ def test_nothing_fires_while_halted_and_what_came_true_then_is_past() -> None:
     desk = Watched(GREET, ENGAGE)
     desk.sees("chair")
     desk.model.last.answer("<nothing/>")
-    desk.loop.halted(True)
+    desk.halting = True
     desk.sees("person", for_s=3.0)
-    desk.loop.halted(False)
+    desk.halting = False
     asked = desk.times_asked()
     desk.sees("person", for_s=3.0)
     assert not desk.fired and desk.times_asked() == asked

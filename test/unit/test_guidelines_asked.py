@@ -160,7 +160,8 @@ def test_a_guideline_that_was_switched_off_meanwhile_does_not_fire() -> None:
 def test_a_halt_ends_the_question() -> None:
     desk = settled()
     desk.sees("person")
-    desk.loop.halted(True)
+    desk.halting = True
+    desk.loop.close()
     assert desk.model.last.cancelled
     desk.model.last.answer('<react guideline="engage">say hello</react>')
     assert not desk.fired

@@ -142,8 +142,8 @@ class ProcessAdvice:
 
     def halted(self, halted: bool) -> None:
         """Note that the robot is halted, or no longer is."""
-        self.loop.halted(halted)
         if halted:
+            self.loop.close()
             self._advisor.close()
 
     def _observe(self, raw: bytes) -> None:
