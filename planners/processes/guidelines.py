@@ -146,7 +146,7 @@ class GuidelineLoop:
     guidelines without one the model is asked, when something has changed that one may be about, at most every PERIOD_S.
 
     Nothing fires while the robot is halted, and what became true meanwhile is past. A guideline never has two processes.
-    With `blind` the model is asked every PERIOD_S, whatever has changed; `wait_s` is how long the budget still wants it to wait.
+    With `blind` the model is asked every PERIOD_S, whatever changed; `wait_s` is how long the budget still wants it to wait.
     `halting` tells whether the robot is halted, or a halt is on its way. Without `context` there is no model.
     """
 
