@@ -22,6 +22,7 @@ class Fault:
     word: str = ""
     echo_key: bool = False
     location: str | None = None
+    said: str = ""
 
     @classmethod
     def status(
@@ -33,11 +34,12 @@ class Fault:
         kind: str = "",
         echo_key: bool = False,
         location: str | None = None,
+        said: str = "",
     ) -> Fault:
-        """Answer with an HTTP error or redirect; `kind` is the provider's word for it, `echo_key` repeats the
-        request's key in it, `retry_after_s` may be a date as well."""
+        """Answer with an HTTP error or redirect; `kind` is the provider's word for it, `said` its words,
+        `echo_key` repeats the request's key in them, `retry_after_s` may be a date as well."""
         after = None if retry_after_s is None else str(retry_after_s)
-        return cls("status", times, code, retry_after=after, word=kind, echo_key=echo_key, location=location)
+        return cls("status", times, code, retry_after=after, word=kind, echo_key=echo_key, location=location, said=said)
 
     @classmethod
     def drop(cls, after_chars: int, *, how: Literal["reset", "cut", "end"] = "reset", times: int = 1) -> Fault:

@@ -195,7 +195,7 @@ class _Handler(BaseHTTPRequestHandler):
         if owner.key is not None and sent_key != owner.key:
             self._refuse(401, error_body(dialect, "authentication_error", "invalid key"))
         elif fault is not None and fault.kind == "status":
-            said = f"injected {fault.code}" + (f" for the key {sent_key} ({headers})" if fault.echo_key else "")
+            said = fault.said or f"injected {fault.code}" + (f" for the key {sent_key} ({headers})" if fault.echo_key else "")
             extra = {"Retry-After": fault.retry_after, "Location": fault.location}
             self._refuse(fault.code, error_body(dialect, fault.word or "injected", said), extra)
         elif fault is not None and fault.kind == "reject_option":

@@ -20,6 +20,7 @@ from planners.models.base import CancelToken, Finished, ModelClient, ModelError,
 from planners.models.base import ModelEvent as AnswerPart
 from planners.models.budget import BudgetLimits, TokenBudget
 from planners.models.model_call import AnswerEnd
+from planners.models.repetition import RepetitionWatch
 from skill_kernel.codes import ModelCode, TaskCode
 from skill_kernel.events import ModelEvent, ModelKind, Notice, RunEvent
 
@@ -172,7 +173,8 @@ class Answer:
         self._asked_s = owner.node.steady_now()
         self._usage: Usage | None = None
         self._began_s = owner.node.now_s()
-        self._over = self._muted = self._asked = False
+        self._over = self._muted = self._asked = self._forgot = False
+        self._repetition = RepetitionWatch()
 
     def begin(self) -> None:
         """Ask the model."""
@@ -226,12 +228,15 @@ class Answer:
         if isinstance(event, TextDelta):
             self._written.append(event.text)
             self._times_s.append(self._node.steady_now() - self._asked_s)
-            if not self._muted:
+            if self.client.is_language_model and (why := self._repetition.feed(event.text)):
+                self._cancel.cancel()
+                self._end(int(ModelCode.MODEL_NOT_UNDERSTOOD), f"model {self.client.name}: {why}")
+            elif not self._muted:
                 self._on_text(event.text)
         elif isinstance(event, Usage):
             self._usage = event
         elif isinstance(event, Retrying):
-            name = self.client.name
+            name, self._forgot = self.client.name, self._forgot or event.error.too_long
             self._notice(f"model {name} failed, next try in {event.wait_s:.1f} s: {event.error.message}")
         elif isinstance(event, Finished):
             self._finish = event.reason
@@ -245,7 +250,7 @@ class Answer:
         if not self._over:
             self._told(0 if self._muted else code, "" if self._muted else why, whole=not code)
             if not self._muted:
-                self._on_end(AnswerEnd("".join(self._written), code, why))
+                self._on_end(AnswerEnd("".join(self._written), code, why, self._forgot))
 
     def _told(self, code: int, why: str, *, whole: bool = False) -> None:
         """Report the answer's end. `whole` says that the model itself ended it, so its token counts are complete."""

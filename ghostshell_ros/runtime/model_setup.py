@@ -47,9 +47,14 @@ def optional_model(node: RuntimeNode, parameter: str, description: str, robot: R
 
 def deadlines_of(node: RuntimeNode, *parameters: str) -> Deadlines:
     """Return the deadlines of the model that the first of these parameters with a value names. Raises NodeStartError."""
+    return config_of(node, *parameters).deadlines
+
+
+def config_of(node: RuntimeNode, *parameters: str) -> ModelConfig:
+    """Return what is known of the model that the first of these parameters with a value names. Raises NodeStartError."""
     parameter = next((name for name in parameters if node.get_parameter(name).value), parameters[-1])
     config = _config(node, parameter, node.get_parameter(parameter).value)
-    return (config.inner or config).deadlines
+    return config.inner or config
 
 
 def _models_file(node: RuntimeNode) -> Path | None:

@@ -154,7 +154,7 @@ class ModelError(Exception):
     """A model gave no answer, or none to its end.
 
     `retryable`: another attempt may succeed (the client has used up its own). `partial`: some text was already
-    delivered. The text says what to do and never contains a key.
+    delivered. `too_long`: the request exceeds the model's context. The text says what to do and never contains a key.
     """
 
     def __init__(
@@ -165,6 +165,7 @@ class ModelError(Exception):
         retryable: bool = False,
         partial: bool = False,
         retry_after_s: float | None = None,
+        too_long: bool = False,
     ) -> None:
         super().__init__(message)
         self.code = code
@@ -172,6 +173,7 @@ class ModelError(Exception):
         self.retryable = retryable
         self.partial = partial
         self.retry_after_s = retry_after_s
+        self.too_long = too_long
 
     def __repr__(self) -> str:
         return f"ModelError({self.code.name}, {self.message!r}, retryable={self.retryable}, partial={self.partial})"

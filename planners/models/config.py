@@ -87,7 +87,7 @@ class ModelConfig(_Entry):
     """Describe one model. Keys are never written here: `api_key_env` names the environment variable that holds one.
 
     `connect_s`, `first_token_s` and `silence_s` bound the wait for the connection, for the first token and between two
-    tokens.
+    tokens. `context_tokens` is the length of the model's context, where it is known.
     """
 
     provider: Provider
@@ -97,6 +97,7 @@ class ModelConfig(_Entry):
     connect_s: Seconds = 5.0
     first_token_s: Seconds = 15.0
     silence_s: Seconds = 10.0
+    context_tokens: Annotated[int, Field(ge=256, le=1_000_000_000)] | None = None
     deadlines: Deadlines = Deadlines()
     retry: Retry = Retry()
     prices: Prices | None = None

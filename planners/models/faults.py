@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import email.utils
 import math
+import re
 from collections.abc import Mapping
 
 from planners.models.base import ModelError
@@ -27,7 +28,16 @@ _CODE_BY_TYPE: Mapping[str, int] = {
     "server_error": 500,
     "timeout_error": 504,
     "overloaded_error": 529,
+    # Of OpenAI, of llama.cpp
+    "context_length_exceeded": 400,
+    "exceed_context_size_error": 400,
 }
+_TOO_LONG = re.compile(
+    r"context.{0,20}(?:length|size|window|limit|exceed)|exceed.{0,30}context|prompt (?:is too long|contains \d+ tokens)"
+    r"|(?:input|prompt).{0,20}tokens?.{0,40}exceed|too many (?:input |prompt )?tokens",
+    re.IGNORECASE,
+)
+"""How providers say that a request does not fit into the model's context."""
 MAX_RETRY_AFTER_S = 86_400.0
 """A server that says more is believed so much."""
 QUOTA = "the account's quota is used up: raise it"
@@ -74,6 +84,10 @@ def _from_status(status: int, kind: str, said: str, config: ModelConfig, key: st
     spent = kind == "insufficient_quota"
     code, what = ModelCode.MODEL_REFUSED, "the provider refused the request"
     remedy = "check `model` and the request's size and options"
+    too_long = status in (400, 413, 422) and bool(_TOO_LONG.search(f"{kind.replace('_', ' ')} {said}"))
+    if too_long:
+        what = "the request exceeds the model's context"
+        remedy = "serve the model with a longer context (Ollama: OLLAMA_CONTEXT_LENGTH), or lower `history_tokens`"
     if status in (401, 403):
         code, what = ModelCode.MODEL_AUTH, "the provider refused access"
         remedy = f"check that {variable} holds a valid key for {config.url} and this model"
@@ -96,6 +110,7 @@ def _from_status(status: int, kind: str, said: str, config: ModelConfig, key: st
         f"{config.name}: {what} ({status}: {said}); {remedy}",
         retryable=code not in (ModelCode.MODEL_AUTH, ModelCode.MODEL_REFUSED) and not spent,
         retry_after_s=retry_after_s,
+        too_long=too_long,
     )
 
 

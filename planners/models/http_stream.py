@@ -139,6 +139,11 @@ class HttpModelClient(abc.ABC):
                     return
                 except ModelError as error:
                     failure = error
+                if failure.too_long and len(request.messages) > 1:
+                    failure.message += "; now it is asked without the earlier messages"
+                    yield Retrying(attempt, 0.0, failure)
+                    request = replace(request, messages=request.messages[-1:])
+                    continue
                 wait_s = self._wait_before_retry(failure, attempt, budget)
                 if wait_s is None:
                     if attempt > 1:

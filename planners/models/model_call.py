@@ -25,11 +25,13 @@ class AnswerError(ValueError):
 
 @dataclass(frozen=True)
 class AnswerEnd:
-    """Tell how an answer ended: `code` 0 when the model finished it, else a ModelCode or BUDGET_SPENT, and `why`."""
+    """Tell how an answer ended: `code` 0 when the model finished it, else a ModelCode or BUDGET_SPENT, and `why`. `forgot`: the
+    model was asked without the earlier messages, which its context could not hold."""
 
     text: str
     code: int = 0
     why: str = ""
+    forgot: bool = False
 
 
 class Handle(Protocol):

@@ -82,6 +82,9 @@ class TurnPlanner(ABC):
     def wrote(self, text: str) -> None:  # noqa: B027 - for most, only what came of it counts
         """Take note of what the model wrote in this turn."""
 
+    def forget(self) -> None:  # noqa: B027 - most keep nothing
+        """Forget earlier messages: the model's context cannot hold them."""
+
     def request(self, system: str, messages: Sequence[Message]) -> ModelRequest:
         """Return a request within the limits of the settings."""
         return ModelRequest(
@@ -165,6 +168,8 @@ class TurnPlanning:
                     turn.stream.text(text)
 
         def answered(end: AnswerEnd) -> None:
+            if end.forgot:
+                self._planner.forget()
             if self._planner.whole and not end.code:
                 turn.stream.text("".join(turn.written))
             self._over(turn, end.code, end.why)

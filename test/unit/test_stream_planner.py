@@ -98,7 +98,7 @@ def test_what_was_not_answered_is_no_example_for_the_next_answer() -> None:
 
 
 def test_a_new_process_is_told_what_was_said_in_those_that_run_each_by_itself() -> None:
-    shared = Conversation(12)
+    shared = Conversation(12, 3000)
     first, second = planner(shared), planner(shared)
     first.begin("walk")
     second.begin("nod")

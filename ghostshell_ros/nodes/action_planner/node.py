@@ -14,7 +14,14 @@ from rclpy.task import Future
 from ghostshell_ros.nodes.action_planner.chunk_streams import ChunkStream, ChunkStreams
 from ghostshell_ros.nodes.action_planner.planned_process import Desk, PlannedProcess
 from ghostshell_ros.runtime.layer_model import LayerModel, ModelBudget
-from ghostshell_ros.runtime.model_setup import deadlines_of, declare_model, declare_settings, optional_model, prepare_models
+from ghostshell_ros.runtime.model_setup import (
+    config_of,
+    deadlines_of,
+    declare_model,
+    declare_settings,
+    optional_model,
+    prepare_models,
+)
 from ghostshell_ros.runtime.node import Health, Level, RuntimeNode, SteadyClock
 from ghostshell_ros.runtime.robot_setup import declare_robot
 from ghostshell_ros.runtime.scene import Scene
@@ -25,8 +32,11 @@ from ghostshell_ros.wire.qos import LATCHED, PLANS, SENSORS
 from ghostshell_ros.wire.values import ros_text, seconds
 from planners.installed_strategies import load_strategies, parameters_of
 from planners.judging import Judgement, SentenceJudge
+from planners.models.base import tokens_in
+from planners.models.config import ModelConfig
 from planners.plan import Plan
 from planners.prompts.blocks import Layer
+from planners.prompts.prompt import build_system_prompt
 from planners.strategy import Parameter
 from skill_kernel.codes import TaskCode
 from skill_kernel.config.sections import CAUSE_CHARS, shown
@@ -103,7 +113,22 @@ class ActionPlanner(RuntimeNode):
         self.steady_timer(BEAT_S, self._beat)
         self.create_service(Interrupt, "~/interrupt", self._interrupt)
         self.create_service(JudgeCondition, "judge_condition", self._judge_condition)
+        self._check_context(config_of(self, "model"))
         prepare_models(self, (self._client, self._fast), self._prepare)
+
+    def _check_context(self, config: ModelConfig) -> None:
+        """Warn where a prompt with what may be added to it is longer than the model's context, if that is known."""
+        if config.context_tokens is None:
+            return
+        written = sum(self._desk.settings[name] for name in ("history_tokens", "max_output_tokens"))
+        prompt = tokens_in(build_system_prompt(self._robot.facts(), self._robot.routines.list())) * 4 // 3
+        if prompt + written > config.context_tokens:
+            why = f"the prompt has about {prompt} tokens, the conversation and an answer up to {written} more"
+            remedy = "serve it with a longer one (Ollama: OLLAMA_CONTEXT_LENGTH, llama.cpp: --ctx-size) and say so there"
+            self.get_logger().warning(
+                f"{why}, but the context of {config.name} has {config.context_tokens} (context_tokens in models.yaml); "
+                f"{remedy}, or lower history_tokens and max_output_tokens"
+            )
 
     def _prepare(self) -> None:
         for strategy in self._strategies.values():

@@ -11,9 +11,10 @@ from functools import partial
 from typing import Any
 
 from function_tokens.builtins import BUILTINS
+from function_tokens.parsing.asides import CONTROL
 from function_tokens.routines import Routine
 from function_tokens.scheduling.calls import TEXT
-from planners.models.base import Message, ModelRequest
+from planners.models.base import Message, ModelRequest, tokens_in
 from planners.prompts.blocks import Layer
 from planners.prompts.prompt import CallReport, RobotFacts, build_system_prompt, build_turn_prompt
 from planners.strategies.turns import MAX_TURNS, NOTHING, Known, PlanEnded, TurnPlanner, TurnPlanning, TurnResult
@@ -25,12 +26,19 @@ WORDS = frozenset({TEXT, *BUILTINS})
 """Calls that do nothing by themselves: a failure is not mended by talking about it."""
 
 
+MAX_ANSWER_CHARS = 1500
+"""Characters of one answer that the history keeps."""
+
+
 class Conversation:
     """History of all plans of a robot, so that "do it twice instead" means something to the next one, also while
-    the first is still carried out. Each plan keeps its own messages together."""
+    the first is still carried out. Each plan keeps its own messages together; one that failed is no example and leaves it.
 
-    def __init__(self, keep: int) -> None:
-        self._keep = keep
+    A request carries at most `keep` messages of about `tokens` tokens.
+    """
+
+    def __init__(self, keep: int, tokens: int) -> None:
+        self._keep, self._tokens = keep, tokens
         self._plans: deque[list[Message]] = deque(maxlen=max(1, keep))
 
     def begin(self) -> list[Message]:
@@ -42,7 +50,19 @@ class Conversation:
     def before(self, own: list[Message]) -> list[Message]:
         """Return the newest messages: those of the other plans, then those of this one."""
         others = [m for plan in self._plans if plan is not own for m in plan]
-        return [*others, *own][-self._keep :] if self._keep else []
+        newest, left = list[Message](), self._tokens
+        for message in reversed([*others, *own][-self._keep :] if self._keep else []):
+            left -= tokens_in(message.text)
+            if left < 0:
+                break
+            newest.insert(0, message)
+        return newest
+
+    def forget(self, own: list[Message] | None = None) -> None:
+        """Forget a plan, or all there is."""
+        for plan in self._plans:
+            if own is None or plan is own:
+                plan.clear()
 
 
 class StreamPlanner(TurnPlanner):
@@ -60,7 +80,7 @@ class StreamPlanner(TurnPlanner):
     ) -> None:
         super().__init__(robot, settings)
         self._routines = routines
-        self._conversation = conversation or Conversation(settings["history"])
+        self._conversation = conversation or Conversation(settings["history"], settings["history_tokens"])
         self._said = self._conversation.begin()
         self._failures = 0
         self._fault = ""
@@ -71,10 +91,23 @@ class StreamPlanner(TurnPlanner):
         return self._asked(known, results=done)
 
     def wrote(self, text: str) -> None:
+        text = CONTROL.sub("", text)
+        if len(text) > MAX_ANSWER_CHARS:
+            whole = text[:MAX_ANSWER_CHARS]
+            text = whole[: max(whole.rfind(">"), whole.rfind(" ")) + 1] or whole
         if text.strip():
             self._said.append(Message("assistant", text))
 
+    def forget(self) -> None:
+        self._conversation.forget()
+
     def follow(self, result: TurnResult, known: Known = NOTHING) -> ModelRequest | PlanEnded:
+        step = self._next(result, known)
+        if isinstance(step, PlanEnded) and step.code not in (0, TaskCode.CANCELLED):
+            self._conversation.forget(self._said)
+        return step
+
+    def _next(self, result: TurnResult, known: Known) -> ModelRequest | PlanEnded:
         bad = {"FAILED", "REFUSED"}
         if not any(c.function == "stop" for c in result.calls):
             # Nobody of this plan asked for it, and a plan that somebody else ended is not followed any more.
@@ -116,14 +149,18 @@ class Stream(Strategy):
 
     name = "stream"
     roles = (ModelRole(Layer.STREAM.value),)
-    parameters = (MAX_TURNS, Parameter("history", 12, "earlier messages a request carries", minimum=0, maximum=200))
+    parameters = (
+        MAX_TURNS,
+        Parameter("history", 12, "earlier messages a request carries", minimum=0, maximum=200),
+        Parameter("history_tokens", 3000, "about so many tokens of them at most", minimum=0, maximum=1_000_000),
+    )
 
     def __init__(self) -> None:
         self._conversation: Conversation | None = None
 
     def start(self, task: Task, robot: RobotView, io: PlannerIO) -> Planning:
         if self._conversation is None:
-            self._conversation = Conversation(io.settings["history"])
+            self._conversation = Conversation(io.settings["history"], io.settings["history_tokens"])
         planner = StreamPlanner(robot.about, robot.routines.list, io.settings, self._conversation)
         return TurnPlanning(planner, task, robot, io)
 
