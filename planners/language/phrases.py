@@ -53,8 +53,10 @@ class Phrasebook:
         common = sorted([*EXAMPLES[_language(chinese)], *_BUILT_IN[chinese]], key=lambda said: -len(meant & _meanings(said)))
         found: dict[str, str] = {}
         for said in chain(common, () if chinese else chain.from_iterable(map(self._own, self._entries))):
+            if len(found) == count:
+                break
             left = room - sum(len(one) + 2 for one in found.values()) - 10 * (count - len(found) - 1)
-            if len(said) <= left and len(found) < count and (source := self._read(said)):
+            if len(said) <= left and (source := self._read(said)):
                 found.setdefault(_TAG.findall(source)[0] if source.startswith("<") else "", said)
         return list(found.values())
 
