@@ -47,6 +47,7 @@ class StepLine:
     def __init__(self, on_change: Callable[[StepQueue], None]) -> None:
         self._on_change = on_change
         self._steps: OrderedDict[Call, list[FunctionToken]] = OrderedDict()  # in token order
+        self._written: dict[Call, ShownStep] = {}  # as they were shown, until another token of them is read
         self._done = 0
         self._told = StepQueue()
         self._changed = False
@@ -60,6 +61,7 @@ class StepLine:
         """Add a token inside a step, or its end tag."""
         if step in self._steps and len(self._steps[step]) < MOST_TOKENS:
             self._steps[step].append(token)
+            self._written.pop(step, None)
 
     def changed(self, call: Call) -> None:
         """Note that a call has begun, has ended, or has been read to its end."""
@@ -68,6 +70,7 @@ class StepLine:
             if not call.live:
                 self._done += call.start_s is not None
                 del self._steps[call]
+                self._written.pop(call, None)
 
     def report(self) -> None:
         """Publish the queue if it has changed since the last time."""
@@ -85,8 +88,11 @@ class StepLine:
             self._on_change(now)
 
     def _shown(self, step: Call) -> ShownStep:
-        source = source_of(self._steps[step])
-        return ShownStep(step.stream_id, source if len(source) <= MOST_SOURCE else f"{source[:MOST_SOURCE]}…")
+        if step not in self._written:
+            source = source_of(self._steps[step])
+            source = source if len(source) <= MOST_SOURCE else f"{source[:MOST_SOURCE]}…"
+            self._written[step] = ShownStep(step.stream_id, source)
+        return self._written[step]
 
 
 def source_of(tokens: list[FunctionToken]) -> str:
