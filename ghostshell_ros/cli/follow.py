@@ -99,17 +99,19 @@ def achieved(end: RunTask.Result) -> Achievement:
 
 
 def exit_status(end: RunTask.Result) -> int:
-    """Return the exit status of the command that followed a task."""
-    return EXITS.get(achieved(end), 0)
+    """Return the exit status of the command that followed a task; one that was ended before its end counts as not done."""
+    stopped = end.status == ProcessStatus.STOPPED and end.error_code
+    return 1 if stopped else EXITS.get(achieved(end), 0)
 
 
-def told(end: RunTask.Result) -> str:
-    """Return how a task ended in one line."""
+def told(end: RunTask.Result, view: RunView | None = None) -> str:
+    """Return how a task ended in one line, without the reason where the lines of `view` say it."""
     status = ProcessStatus(end.status)
     name = achieved(end).name.replace("_", " ") if status in (ProcessStatus.SUCCESS, ProcessStatus.FAILED) else status.name
     calls = f"{counted(end.calls_done, 'call')} done" if end.calls_done or end.calls_failed else ""
     failed = f", {end.calls_failed} failed or refused" if end.calls_failed else ""
-    return f"{name}{f' ({end.error_msg})' if end.error_msg else ''}{f': {calls}{failed}' if calls else ''}"
+    why = end.error_msg if view is None or not view.has_told(end.process_id, end.error_msg) else ""
+    return f"{name}{f' ({why})' if why else ''}{f': {calls}{failed}' if calls else ''}"
 
 
 @dataclass(eq=False)
@@ -363,10 +365,15 @@ class Follower:
         self._told.update(over)
         return over
 
+    @property
+    def idle(self) -> bool:
+        """Return whether each task has ended and its end is told."""
+        return all(sent in self._told for sent in self.client.sent)
+
     def _settled(self, sent: Sent, now_s: float) -> bool:
         process = self.client.view.model.processes.get(sent.process_id)
-        shown = not sent.process_id or (process is not None and process.ended and self.client.inbox.empty())
-        return now_s - self._heard_s > (QUIET_END_S if shown else SETTLE_S)
+        ended = process is not None and process.ended and not any(call.running for call in process.calls.values())
+        return now_s - self._heard_s > (QUIET_END_S if ended or not sent.process_id else SETTLE_S)
 
 
 def run_task(

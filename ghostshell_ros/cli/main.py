@@ -15,7 +15,9 @@ from skill_kernel.config.plugins import COMMANDS, PluginError, how_to_install, l
 
 _COMMANDS = {
     "launch": "launch",
+    "chat": "chat",
     "say": "say halt clear ps pause resume stop",
+    "skills": "skills",
     "teleop": "teleop",
     "watch": "observe watch",
     "prescriptions": "prescribe task guideline reflex",

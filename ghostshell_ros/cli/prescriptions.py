@@ -42,7 +42,7 @@ class Client(RobotClient):
 
     def __init__(self, robot: str, wait_s: float, service: str, node: str, harmless: dict[str, Any]) -> None:
         nobody = f"the {node} of robot '{robot}' does not answer within {wait_s:g} s; is it launched on this ROS domain?"
-        super().__init__(robot, wait_s, service=service, topic="ghostshell/PrescriptionArray prescriptions", nobody=nobody)
+        super().__init__(robot, wait_s, service=service, topics=["ghostshell/PrescriptionArray prescriptions"], nobody=nobody)
         self._harmless = harmless
 
     def do(self, command: str, **fields: Any) -> Any:

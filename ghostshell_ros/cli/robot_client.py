@@ -6,7 +6,7 @@ from __future__ import annotations
 import os
 import queue
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -67,12 +67,8 @@ def absent(node: Any, robot: str, waited_s: float, wait_s: float) -> str:
     if waited_s < min(wait_s, ABSENT_S):
         return ""
     found = robots_of(node)
-    if waited_s < wait_s and (
-        wait_s > WAIT_S
-        or robot in found
-        or any(space.strip("/") == robot and name[:11] != COMMAND for name, space in node.get_node_names_and_namespaces())
-        or launch_begins()
-    ):
+    spaces = (space.strip("/") for name, space in node.get_node_names_and_namespaces() if not name.startswith(COMMAND))
+    if robot in found or (waited_s < wait_s and (wait_s > WAIT_S or robot in spaces or launch_begins())):
         return ""
     return f"no robot '{robot}' answers on ROS domain {domain()}; {there_is(found, robot)}"
 
@@ -118,6 +114,21 @@ def spun(make: Callable[[], N]) -> Iterator[N]:
             rclpy.try_shutdown()
 
 
+_shared: RuntimeNode | None = None
+"""The node of a command that runs others."""
+
+
+@contextmanager
+def shared(node: RuntimeNode) -> Iterator[None]:
+    """Let the commands that are run meanwhile use a node that is spun already."""
+    global _shared
+    _shared = node
+    try:
+        yield
+    finally:
+        _shared = None
+
+
 def command_node(robot: str) -> RuntimeNode:
     """Return the node of a command, in the robot's namespace."""
     from ghostshell_ros.runtime.node import RuntimeNode
@@ -133,41 +144,48 @@ def received(inbox: queue.Queue[Any], node: Any, robot: str, wait_s: float) -> A
             return inbox.get(timeout=max(0.0, min(LOOK_S, wait_s - waited_s)))
         if why := absent(node, robot, waited_s, wait_s):
             fail(why)
-    return None
+    return None if wait_s < ABSENT_S or not (why := absent(node, robot, wait_s, wait_s)) else fail(why)
 
 
 class RobotClient:
-    """Ask one service of a robot and hear one latched topic; end the command with status 2 when nobody answers.
+    """Ask one service of a robot and hear latched topics; end the command with status 2 when nobody answers.
 
     ROS is imported when the client is entered, so that a command's help needs none.
     """
 
-    def __init__(self, robot: str, wait_s: float, *, service: str, topic: str = "", nobody: str) -> None:
-        """Take `service` and `topic` as `package/Type name`; `nobody` is the sentence for a command without an answer."""
+    def __init__(self, robot: str, wait_s: float, *, service: str, topics: Sequence[str] = (), nobody: str) -> None:
+        """Take `service` and `topics` as `package/Type name`; `nobody` is the sentence for a command without an answer."""
         self._robot, self._wait_s, self._nobody = robot, wait_s, nobody
-        self._service, self._topic = service.split(), topic.split()
-        self._heard: queue.Queue[Any] = queue.Queue()
+        self._service, self._topics = service.split(), [topic.split() for topic in topics]
+        self._heard: list[queue.Queue[Any]] = [queue.Queue() for _ in topics]
         self._ends = ExitStack()
         self._proven = False
+        self._subscriptions: list[Any] = []
 
     def __enter__(self) -> Self:
-        self.node = self._ends.enter_context(spun(self._make_node))
+        if _shared is None:
+            self.node = self._ends.enter_context(spun(lambda: self._connect(command_node(self._robot))))
+        else:
+            self.node = self._connect(_shared)
         return self
 
     def __exit__(self, *_: object) -> None:
+        if _shared is not None:
+            self.node.call_soon(self.node.destroy_client, self._client.client)
+            for subscription in self._subscriptions:
+                self.node.call_soon(self.node.destroy_subscription, subscription)
         self._ends.close()
 
-    def _make_node(self) -> RuntimeNode:
+    def _connect(self, node: RuntimeNode) -> RuntimeNode:
         from ghostshell_ros.runtime.service_client import ServiceClient
         from ghostshell_ros.wire.codec import interface
         from ghostshell_ros.wire.qos import LATCHED
 
-        node = command_node(self._robot)
         self.type = interface(self._service[0].replace("/", "/srv/"))
         self._client = ServiceClient(node, self.type, self._service[1])
-        if self._topic:
-            kind = interface(self._topic[0].replace("/", "/msg/"))
-            node.create_subscription(kind, self._topic[1], self._heard.put, LATCHED)
+        for (kind, name), heard in zip(self._topics, self._heard, strict=True):
+            message = interface(kind.replace("/", "/msg/"))
+            self._subscriptions.append(node.create_subscription(message, name, heard.put, LATCHED))
         return node
 
     def prove(self, harmless: Any) -> None:
@@ -205,7 +223,7 @@ class RobotClient:
 
         return request if role is Role.ANONYMOUS else signed(self.node, self._service[1], request, role)
 
-    def latched(self, within_s: float | None = None) -> Any:
-        """Return the message of the topic; None where none comes within `within_s`, if that is given."""
-        message = received(self._heard, self.node, self._robot, self._wait_s if within_s is None else within_s)
+    def latched(self, within_s: float | None = None, *, topic: int = 0) -> Any:
+        """Return the message of a topic; None where none comes within `within_s`, if that is given."""
+        message = received(self._heard[topic], self.node, self._robot, self._wait_s if within_s is None else within_s)
         return message if message is not None or within_s is not None else fail(self._nobody)

@@ -219,13 +219,14 @@ class RunView:
         took_s = next((now_s - question.begun_s for question in asked if question.answer is event), 0.0)
         if event.unwanted:
             return f"{name} took its question back after {took_s:.1f} s"
+        cached = f", {event.cached_tokens} of them cached" if event.cached_tokens else ""
+        told_at_its_end = event.failed and self._own(event.process_id) and took_s < QUIET_S
+        if not (event.prompt_tokens or event.completion_tokens) and (not event.failed or told_at_its_end):
+            return ""  # no language model
         outcome = f"thought for {took_s:.1f} s"
         if event.failed:
             error = self._once(event.process_id, event.error_msg, now_s)
             outcome = f"failed after {took_s:.1f} s{f': {error}' if error else ''}"
-        cached = f", {event.cached_tokens} of them cached" if event.cached_tokens else ""
-        if not (event.prompt_tokens or event.completion_tokens or event.failed):
-            return ""  # no language model
         return f"{name} {outcome} ({event.prompt_tokens} tokens in{cached}, {event.completion_tokens} out)"
 
     def _call(self, event: CallEvent) -> str:
@@ -256,6 +257,10 @@ class RunView:
         """Return the processes of people, guidelines and models that have not ended."""
         found = self.model.processes.items()
         return [(i, p) for i, p in found if p.instruction and not p.ended and not i.startswith(REFLEX_ID)]
+
+    def has_told(self, process_id: str, error: str) -> bool:
+        """Return whether an error of a process was among the last lines."""
+        return (process_id, error) in self._errors
 
     def waiting(self, now_s: float) -> str:
         """Return in a line what each living process does now, and for how long; "" when none lives."""
@@ -312,7 +317,9 @@ class RunScreen:
         self.view, self._now_s, self._console = view, listener.now_s, Console()
         self._begun_s = self._printed_s = self._now_s()
         self._waits_s = QUIET_S if table and not self._console.is_terminal else float("inf")
-        self._live = Live(console=self._console, auto_refresh=False) if table and self._console.is_terminal else None
+        self._live = (
+            Live(console=self._console, auto_refresh=False, transient=True) if table and self._console.is_terminal else None
+        )
 
     def __enter__(self) -> RunScreen:
         if self._live is not None:
@@ -321,12 +328,11 @@ class RunScreen:
 
     def __exit__(self, *_: object) -> None:
         if self._live is not None:
-            self._live.update("", refresh=True)
             self._live.stop()
 
     def begin(self) -> None:
-        """Count the time of the lines from now on."""
-        self._begun_s = self._now_s()
+        """Count the time of the lines, and of the wait for the next one, from now on."""
+        self._begun_s = self._printed_s = self._now_s()
 
     def hear(self, kind: str, message: Any) -> None:
         """Print the new lines of a message of the listener's inbox."""

@@ -4,7 +4,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Annotated, Any
 
 import typer
@@ -48,8 +49,8 @@ def say(
     """Send an instruction and follow the task live until it ends. The task ends with this command: by Ctrl-C, with the
     terminal, and within 5 s of a connection that is lost; with --detach it goes on.
 
-    Exit status: 0 the task is done, 1 nothing of it was done, 2 no robot answers, 3 it is partly done, 4 the robot only
-    answered.
+    Exit status: 0 the task is done, 1 it was stopped or nothing of it was done, 2 no robot answers, 3 it is partly done, 4 the
+    robot only answered.
     """
     from ghostshell_ros.cli import follow
     from ghostshell_ros.cli.run_view import RunScreen
@@ -66,7 +67,7 @@ def say(
                     follow.wait_ready(client, wait, tell=shown.refresh)
                     shown.begin()
                     end = follow.run_task(client, instruction, shown, timeout_s=timeout, detach=detach)
-                print(follow.told(end), flush=True)
+                print(follow.told(end, client.view), flush=True)
     except follow.NotThereError as error:
         fail(error, command="say")
     raise typer.Exit(follow.exit_status(end))
@@ -101,19 +102,25 @@ def _say_halt(robot: str, answer: Any) -> None:
 
 
 ProcessId = Annotated[str, typer.Argument(help="process, or the beginning of its id; empty: the newest it fits")]
-SHOWN, WHY_SHOWN = 40, 120
+SHOWN, WHY_SHOWN = 32, 120
 """Characters of an instruction and of a reason in the table."""
+KERNEL_S = 1.0
+"""How long to wait for the kernel's word on running calls."""
 
 
 def ps(
     robot: Robot = "",
     wait: Wait = WAIT_S,
     all_: Annotated[bool, typer.Option("--all", help="also those that have ended")] = False,
+    limit: Annotated[int, typer.Option(min=1, help="how many of them at most")] = 20,
 ) -> None:
-    """Show the processes of a robot."""
+    """Show the processes of a robot, the newest last."""
     with _client(robot, wait) as client:
-        shown = [p for p in client.latched().processes if all_ or not p.ended.sec]
-        print("\n".join(_table(shown, client.node.now_s())) if shown else f"{robot}: nothing runs")
+        found = [p for p in client.latched().processes if all_ or not p.ended.sec]
+        if len(found) > limit:
+            print(f"{len(found) - limit} older ones are left out; --limit shows more")
+        running = _running(client.latched(KERNEL_S, topic=1), [p.process_id for p in found if not p.ended.sec])
+        print("\n".join(_table(found[-limit:], client.node.now_s(), running)) if found else f"{robot}: nothing runs")
 
 
 def pause(process_id: ProcessId = "", robot: Robot = "", wait: Wait = WAIT_S) -> None:
@@ -154,7 +161,7 @@ def _client(robot: str, wait_s: float) -> RobotClient:
         robot,
         wait_s,
         service="ghostshell/ControlProcess control_process",
-        topic="ghostshell/ProcessArray processes",
+        topics=["ghostshell/ProcessArray processes", "ghostshell/KernelState kernel_state"],
         nobody=f"no process_scheduler of robot '{robot}' answers within {wait_s:g} s; is it launched on this ROS domain?",
     )
 
@@ -165,11 +172,21 @@ def _full_id(beginning: str, living: Iterable[str]) -> str:
     return found[0] if beginning and len(found) == 1 else beginning
 
 
-def _table(processes: Sequence[Any], now_s: float) -> list[str]:
+def _running(kernel: Any, living: Sequence[str]) -> dict[str, int]:
+    """Return how many calls of each living process run, as far as the kernel tells (KernelState, or None)."""
+    if kernel is None or len(living) == 1:
+        return {living[0]: len(kernel.running)} if kernel is not None else {}
+    calls: dict[str, set[str]] = {}
+    for subsystem in kernel.subsystems:
+        calls.setdefault(subsystem.process_id, set()).update(subsystem.call_ids)
+    return {process_id: len(calls.get(process_id, ())) for process_id in living}
+
+
+def _table(processes: Sequence[Any], now_s: float, running: Mapping[str, int] = MappingProxyType({})) -> list[str]:
     """Return a heading and for each process a line, with notes below: why it waits, what its planning layers have used, and
     which of them go on without their model. Lines fit into 80 columns where they can."""
     heading = ("id", "status", "for", "calls", "holds", "instruction")
-    rows = [_row(process, now_s) for process in processes]
+    rows = [_row(process, now_s, running.get(process.process_id, 0)) for process in processes]
     widths = [max(map(len, column)) for column in zip(heading, *rows, strict=True)]
     lines = []
     for row, notes in zip((heading, *rows), ([], *map(_notes, processes)), strict=True):
@@ -178,7 +195,7 @@ def _table(processes: Sequence[Any], now_s: float) -> list[str]:
     return lines
 
 
-def _row(process: Any, now_s: float) -> tuple[str, ...]:
+def _row(process: Any, now_s: float, running: int) -> tuple[str, ...]:
     from ghostshell_ros.wire.values import seconds
     from skill_kernel.processes.process import ProcessSource, ProcessStatus
 
@@ -190,7 +207,7 @@ def _row(process: Any, now_s: float) -> tuple[str, ...]:
         process.process_id,
         ProcessStatus(process.status).name,
         f"{(ended_s or now_s) - created_s:.0f} s",
-        f"{process.calls_done}{failed}",
+        f"{process.calls_done}{failed}{f', {running} running' if running else ''}",
         " ".join(process.subsystems) or "-",
         said,
     )
@@ -206,12 +223,13 @@ def _usage(process: Any) -> list[str]:
     told = []
     for layer in process.usage:
         tokens = layer.prompt_tokens + layer.completion_tokens
-        if not layer.calls:
+        if not (tokens or layer.failures):  # no language model
             continue
         cached = f" ({layer.cached_tokens / layer.prompt_tokens:.0%} cached)" if layer.cached_tokens else ""
         failed = f", {layer.failures} failed" if layer.failures else ""
-        told.append(f"{layer.layer} {layer.calls} call{'s' * (layer.calls != 1)}{failed} {_count(tokens)} tokens{cached}")
-    if told and process.cost_usd >= 0:
+        used = f" {_count(tokens)} tokens" if tokens else ""
+        told.append(f"{layer.layer} {layer.calls} call{'s' * (layer.calls != 1)}{failed}{used}{cached}")
+    if told and process.cost_usd > 0:
         told.append(f"${process.cost_usd:.4f}")
     return ["; ".join(told[n : n + 2]) for n in range(0, len(told), 2)]
 

@@ -141,7 +141,7 @@ def teleop(
                 if todo == "leave" and not asked and (waiting := goes_on(processes)):
                     todo, asked = "", True
                     _show(f"waiting: {'; '.join(waiting.values())}")
-                    _show("y: give the base back, and let it go on   e: end it first   any other key: drive on")
+                    _show("y: give the base back, let it go on   e: end it first   other keys: drive on")
                 if todo == "end":
                     todo = "leave"
                     for process_id in goes_on(processes):

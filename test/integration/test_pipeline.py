@@ -5,12 +5,17 @@ instructions, stops, faults of the model, hostile streams and a killed driver.""
 from __future__ import annotations
 
 import math
+import os
+import pty
 import random
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -403,6 +408,80 @@ def test_a_killed_say_ends_the_task_soon_and_a_detached_one_does_not(watch: Obse
     assert watch.wait_status(left.process_id, ProcessState.IN_PROGRESS, 0.1)
     request = ControlProcess.Request(command=ControlProcess.Request.STOP, process_id=left.process_id)
     assert watch.ask(watch.control, request).success
+
+
+CHAT = [sys.executable, "-m", "ghostshell_ros.cli.main", "chat", "--robot"]
+
+
+def test_a_chat_obeys_its_lines_in_turn_and_a_stop_word_at_once(watch: Observer, server: ModelServer) -> None:
+    server.answer = LONG_SHAKE
+    since = len(watch.events)
+    command = [*CHAT, watch.get_namespace()[1:]]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as chat:
+        assert chat.stdin is not None
+
+        def types(lines: str) -> float:
+            chat.stdin.write(lines)
+            chat.stdin.flush()
+            return time.monotonic()
+
+        types("shake your head\nclear\nps\n")
+        watch.wait_event(CallKind.STARTED, 20.0, since, function="head_act")
+        typed_s = types("stop!\n")
+        wait_until(lambda: watch.halted, 1.0, "halted")
+        print(f"halted {1e3 * (time.monotonic() - typed_s):.0f} ms after Enter")
+        wait_until(lambda: not watch.halted, 10.0, "cleared by the line that waited")
+        server.answer = NOD
+        types("nod\n")
+        printed, _ = chat.communicate(timeout=30.0)
+    robot = watch.get_namespace()[1:]
+    parts = [
+        "head_act(shake, 60)",
+        f"{robot}: halted",
+        "STOPPED",
+        f"{robot}: cleared",
+        f"{robot}: nothing runs",
+        "DONE: 1 call",
+    ]
+    assert [part for part in parts if part not in printed] == [], printed
+    assert chat.returncode == 1, "the highest status of its tasks"
+
+
+def test_ctrl_c_in_a_chat_ends_the_task_and_then_the_chat(
+    watch: Observer, server: ModelServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server.answer = LONG_SHAKE
+    monkeypatch.setenv("GHOSTSHELL_DATA", str(tmp_path))
+    monkeypatch.setenv("TERM", "xterm")
+    terminal, its = pty.openpty()
+    printed: list[bytes] = []
+
+    def read() -> None:
+        with suppress(OSError):
+            while part := os.read(terminal, 4096):
+                printed.append(part)
+
+    threading.Thread(target=read, daemon=True).start()
+    with subprocess.Popen(
+        [*CHAT, watch.get_namespace()[1:]], stdin=its, stdout=its, stderr=its, start_new_session=True
+    ) as chat:
+        try:
+            wait_until(lambda: b"listens" in b"".join(printed), 20.0, lambda: f"the chat begins: {printed}")
+            since = len(watch.events)
+            os.write(terminal, b"shake your head\r")
+            process_id = watch.wait_event(CallKind.STARTED, 10.0, since, function="head_act").process_id
+            os.write(terminal, b"\x03")
+            ended = watch.wait_status(process_id, ProcessState.STOPPED, 5.0)
+            assert ended.message == "cancelled by its client" and chat.poll() is None
+            wait_until(lambda: b"STOPPED" in b"".join(printed), 5.0, "it says so")
+            os.write(terminal, b"\x03")
+            assert chat.wait(10.0) == 0
+        finally:
+            chat.kill()
+            os.close(its)
+            os.close(terminal)
+    history = tmp_path / "chat_history"
+    assert "shake your head" in history.read_text() and history.stat().st_mode & 0o777 == 0o600
 
 
 def test_random_bytes_as_text_harm_nobody(watch: Observer) -> None:

@@ -6,7 +6,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
-from ghostshell_ros.cli.say import _table
+from ghostshell_ros.cli.say import _running, _table
 
 
 def process(**fields: Any) -> SimpleNamespace:
@@ -40,6 +40,16 @@ def test_a_process_is_a_line_that_fits_and_why_it_waits_stands_below() -> None:
     assert max(map(len, (heading, runs, waits, why))) <= 80
 
 
+def test_what_runs_stands_beside_what_is_done() -> None:
+    def kernel(**calls: list[str]) -> SimpleNamespace:
+        subsystems = [SimpleNamespace(process_id=process_id, call_ids=ids) for process_id, ids in calls.items()]
+        return SimpleNamespace(running=[one for ids in calls.values() for one in ids], subsystems=subsystems)
+
+    assert _running(None, ["a"]) == {} and _running(kernel(a=["1"], b=[]), ["a", "b"]) == {"a": 1, "b": 0}
+    alone = _running(kernel(**{"": ["1", "2"]}), ["ba48c7e26cd63c82"])
+    assert "2, 2 running" in _table([process()], 112.0, alone)[1]
+
+
 def test_long_texts_are_cut_and_brackets_stay() -> None:
     _, line, why = _table([process(instruction="[bold] " + "walk " * 20, message="I can: " + "nod, " * 60)], 200.0)
     assert "[bold] walk" in line and line.endswith("\u2026") and why.endswith("\u2026") and "\n" not in line + why
@@ -48,6 +58,10 @@ def test_long_texts_are_cut_and_brackets_stay() -> None:
 def usage(layer: str, **fields: Any) -> SimpleNamespace:
     given = {"calls": 1, "failures": 0, "prompt_tokens": 0, "cached_tokens": 0, "completion_tokens": 0}
     return SimpleNamespace(**{**given, **fields}, layer=layer)
+
+
+def test_a_robot_without_a_language_model_shows_neither_tokens_nor_a_price() -> None:
+    assert len(_table([process(usage=[usage("stream", calls=3)], cost_usd=0.0)], 112.0)) == 2
 
 
 def test_what_each_layer_has_used_and_what_goes_on_without_its_model_stands_below() -> None:

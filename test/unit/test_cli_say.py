@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -10,12 +12,14 @@ from types import SimpleNamespace
 from typing import Any, ClassVar
 
 import pytest
+import typer
 from ghostshell.srv import ControlHalt
 from std_srvs.srv import Trigger
 from typer.testing import CliRunner
 
 from ghostshell_ros.cli import robot_client
 from ghostshell_ros.cli.main import app
+from ghostshell_ros.cli.robot_client import absent
 from ghostshell_ros.cli.say import _namespace
 from ghostshell_ros.runtime import service_client
 from ghostshell_ros.runtime.signing import Doorkeeper
@@ -34,6 +38,67 @@ def test_the_environment_may_name_the_robot(gate: type[LosingGate], monkeypatch:
     monkeypatch.setenv("GHOSTSHELL_ROBOT", "kalos")
     assert run("halt", "--as", "safety") == (0, "kalos: halted by safety\n")
     assert run("halt", "--as", "safety", "--robot", "coco") == (0, "coco: halted by safety\n")
+
+
+def test_the_only_robot_is_meant_and_with_several_they_are_named(gate: type[LosingGate], only: list[str]) -> None:
+    assert run("halt", "--as", "safety") == (0, "coco: halted by safety\n")
+    only.append("lab/kalos")
+    result = CliRunner().invoke(app, ["clear"])
+    assert result.exit_code == 2 and "there are several robots: coco, lab/kalos; name one with --robot" in result.output
+    assert run("halt", "--as", "safety", "--robot", "lab/kalos") == (0, "lab/kalos: halted by safety\n")
+
+
+class Graph:
+    """A command's node, which has discovered some robots by their gates, and nodes in namespaces."""
+
+    def __init__(self, *robots: str, spaces: tuple[str, ...] = ()) -> None:
+        self._robots, self._spaces = robots, spaces
+
+    def get_service_names_and_types(self) -> list[tuple[str, list[str]]]:
+        return [(f"/{name}/control_halt", []) for name in self._robots]
+
+    def get_node_names_and_namespaces(self) -> list[tuple[str, str]]:
+        return [("ghostshell_cli", "/nobody"), *(("sim", f"/{space}") for space in self._spaces)]
+
+
+@pytest.mark.parametrize("launching", [True, False])
+def test_without_a_robot_a_command_says_soon_what_to_start(
+    launching: bool, only: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    only.clear()
+    monkeypatch.setattr(robot_client, "spun", unspun)
+    monkeypatch.setattr(robot_client, "command_node", lambda robot: Graph())
+    monkeypatch.setattr(robot_client, "ABSENT_S", 0.05)
+    monkeypatch.setattr(robot_client, "launch_begins", lambda: launching)
+    begun_s = time.monotonic()
+    with pytest.raises(typer.Exit):
+        robot_client.only_robot(0.2 if launching else 100.0)
+    assert (time.monotonic() - begun_s >= 0.2) or not launching, "a robot that is coming up is waited for"
+    monkeypatch.setattr(robot_client, "command_node", lambda robot: Graph("far"))
+    assert robot_client.only_robot(0.2) == "far"
+
+
+def test_a_robot_is_given_up_when_nothing_of_it_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(robot_client, "launch_begins", lambda: False)
+    why = "no robot 'nobody' answers on ROS domain 7; there is: coco, far"
+    monkeypatch.setenv("ROS_DOMAIN_ID", "7")
+    graph = Graph("far", spaces=("begins",))
+    assert absent(graph, "nobody", 2.9, 10.0) == "" and absent(graph, "nobody", 3.0, 10.0) == why
+    assert absent(graph, "nobody", 3.0, 30.0) == "" and absent(graph, "nobody", 30.0, 30.0) == why, (
+        "who waits longer expects it"
+    )
+    assert absent(graph, "begins", 9.9, 10.0) == "" and absent(graph, "begins", 10.0, 10.0)
+    assert absent(graph, "far", 10.0, 10.0) == absent(graph, "coco", 10.0, 10.0) == "", "it is there"
+    monkeypatch.setattr(robot_client, "launch_begins", lambda: True)
+    assert absent(graph, "nobody", 9.9, 10.0) == ""
+
+
+def test_a_launch_that_begins_is_seen() -> None:
+    words = ["/x/ghostshell", "-c", "echo; read line", "launch"]
+    with subprocess.Popen(words, executable="/bin/sh", stdin=subprocess.PIPE, stdout=subprocess.PIPE) as begun:
+        assert begun.stdout is not None and begun.stdout.readline()
+        assert robot_client.launch_begins()
+        begun.kill()
 
 
 def test_slashes_around_a_robots_name_do_not_matter() -> None:

@@ -9,7 +9,7 @@ from builtin_interfaces.msg import Time
 from ghostshell.msg import GlobalEvent, Plan, ProcessArray, ProcessState, StepQueue, Subtask
 
 from ghostshell_ros.cli.run_view import RunView
-from skill_kernel.codes import ModelCode
+from skill_kernel.codes import ModelCode, Outcome
 from skill_kernel.events import CallEvent, CallKind, ModelEvent, ModelKind, ProcessEvent, ProcessKind, StreamEvent, StreamKind
 
 
@@ -157,3 +157,47 @@ def test_the_table_shows_a_step_that_is_still_being_read_and_a_line_tells_of_it_
     assert "queue ▯▯▯ step: <step>2</step>" in rows["  S1 actions"][0]
     assert rows["  body"][1] == "1 step done"
     assert view.steps(_queue("<step>2</step>", [], 1), 0.0) == "step: <step>2</step>   queue ▯▯▯"
+
+
+def _own() -> RunView:
+    view = RunView(own=lambda process_id: process_id in ("", "a"))
+    assert view.hear("processes", _processes(a=ProcessState.IN_PROGRESS), 0.0) == []
+    return view
+
+
+def _call(kind: CallKind, function: str, **fields: Any) -> CallEvent:
+    return CallEvent(kind=kind, process_id="a", call_id=function, function=function, channels=("legs",), **fields)
+
+
+def test_whoever_sent_a_task_sees_its_calls_and_what_they_say_without_a_number() -> None:
+    view = _own()
+    assert view.event(_call(CallKind.STARTED, "walk", args_json='{"cm": 20}'), 1.0) == ["  walk(20) [legs]"]
+    ended = _call(CallKind.ENDED, "walk", outcome=Outcome.DONE, message="walked 19 cm")
+    assert view.waiting(3.0) == "walk(20) for 2 s"
+    assert view.event(ended, 3.0) == ["  walk DONE: walked 19 cm"]
+    spoken = _call(CallKind.STARTED, "text", args_json='{"text": "hello"}')
+    assert view.event(spoken, 4.0) == ["  “hello” [legs]"]
+    assert view.event(_call(CallKind.ENDED, "text", outcome=Outcome.DONE, message="said: hello"), 5.0) == []
+    assert view.hear("processes", _processes(a=ProcessState.SUCCESS), 6.0) == [] and view.waiting(6.0) == ""
+
+
+def test_lines_of_ones_task_have_a_number_while_another_one_runs() -> None:
+    view = _own()
+    both = _processes(a=ProcessState.IN_PROGRESS, b=ProcessState.IN_PROGRESS)
+    assert view.hear("processes", both, 1.0) == ["1  task: Do b"]
+    assert view.event(_call(CallKind.STARTED, "walk"), 2.0) == ["2    walk() [legs]"]
+    assert view.waiting(3.0) == "2  walk() for 1 s; 1  in_progress for 2 s"
+
+
+def test_without_a_language_model_nothing_is_told_of_thinking_and_an_error_at_the_end_alone() -> None:
+    view = _own()
+    for fields in ({}, {"error_code": int(ModelCode.MODEL_NOT_UNDERSTOOD), "error_msg": "not understood"}):
+        assert _asked(view, 1.0, "stream") == []
+        assert view.event(ModelEvent(kind=ModelKind.ANSWERED, process_id="a", layer="stream", **fields), 1.1) == []
+    assert not view.has_told("a", "not understood")
+    _asked(view, 2.0, "stream")
+    slow = {"error_code": int(ModelCode.MODEL_TIMEOUT), "error_msg": "silent"}
+    assert "model failed after 15.0 s: silent" in _answered(view, 17.0, "stream", **slow)
+    assert view.has_told("a", "silent")
+    _asked(view, 18.0, "stream")
+    assert view.waiting(20.0) == "model thinks for 2 s"

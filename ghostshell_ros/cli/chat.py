@@ -1,0 +1,287 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Define `ghostshell chat`: talk to a robot line by line over one connection."""
+
+from __future__ import annotations
+
+import os
+import queue
+import re
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import typer
+from std_msgs.msg import Bool
+
+from ghostshell_ros import halt_door
+from ghostshell_ros.cli.follow import CONFIRM_S, Follower, NotThereError, RobotClient, exit_status, told, wait_ready
+from ghostshell_ros.cli.output import fail
+from ghostshell_ros.cli.robot_client import WAIT_S, domain, shared, spun
+from ghostshell_ros.cli.run_view import RunScreen
+from ghostshell_ros.cli.say import Robot, Wait
+from ghostshell_ros.cli.skills import phrases_of, told_skills
+from ghostshell_ros.runtime.data import data_folder
+from ghostshell_ros.runtime.service_client import HaltClient
+from ghostshell_ros.wire.qos import LATCHED
+from planners.language.stop_words import is_stop
+
+HELP = {
+    "stop": "halt the robot at once, as does every other stop word; `stop ID` only ends one process",
+    "clear": "clear the halt, so that the robot takes instructions again",
+    "ps": "show what runs, waits or is paused",
+    "pause": "pause the newest task, or the one whose ID follows",
+    "resume": "let a paused task go on",
+    "skills": "list what the robot understands",
+    "help": "show these lines",
+    "quit": "leave, as do exit and Ctrl-D; what you began ends with you",
+}
+LEAVE = ("quit", "exit")
+_ARGUMENT = re.compile(r"-{1,2}[a-z]\S*|[0-9a-f]{4,16}")
+"""An option, or the beginning of a process's id: "pause the music" is an instruction."""
+CONFIRMED_S = 1.0
+"""A halt that the gate does not confirm within this time is told to a person."""
+LOOK_S = 0.1
+TOOLBAR_S = 0.5
+
+
+def chat(robot: Robot = "", wait: Wait = WAIT_S) -> None:
+    """Talk to a robot: type instructions, and see what becomes of them. Type the next one while one runs; `stop` halts at once.
+
+    Ctrl-C ends what runs, and leaves where nothing does. From a pipe, each line waits for the task before it. Exit status: 0,
+    2 no robot answers; from a pipe, the highest one of its tasks, as `ghostshell say` gives it.
+    """
+    terminal = sys.stdin.isatty()
+    try:
+        with spun(lambda: ChatClient(robot)) as client, shared(client):
+            screen = RunScreen(client.view, client, table=not terminal)
+            wait_ready(client, wait, tell=screen.refresh)
+            conversation = Conversation(client, screen)
+            with ended_by_signals(), typed(conversation) if terminal else piped(conversation) as read:
+                status = conversation.hold(read)
+    except NotThereError as error:
+        fail(error, command="chat")
+    raise typer.Exit(0 if terminal else status)
+
+
+class ChatClient(RobotClient):
+    """Follow a robot's whole run, and halt it."""
+
+    def __init__(self, robot: str) -> None:
+        super().__init__(robot, everything=True)
+        self.halted = False
+        self.halting = HaltClient(self, lambda: self.halted)
+        self.create_subscription(Bool, "halted", self._on_halted, LATCHED)
+
+    def _on_halted(self, message: Bool) -> None:
+        self.halted = message.data
+        if self.halted:
+            self.halting.confirmed()
+
+
+class Conversation:
+    """Obey lines, each on the thread that reads them, while another thread shows what happens."""
+
+    def __init__(self, client: ChatClient, screen: RunScreen) -> None:
+        self.client, self._screen = client, screen
+        self._follower, self._done, self._status = Follower(client, screen), threading.Event(), 0
+
+    def hold(self, read: Callable[[], str]) -> int:
+        """Obey lines until there is none (EOFError), end what runs, and return the highest exit status of the tasks."""
+        showing = threading.Thread(target=self._show, name="screen", daemon=True)
+        showing.start()
+        try:
+            while True:
+                try:
+                    if not self.obey(read().strip()):
+                        break
+                except KeyboardInterrupt:
+                    if not self.end_tasks("Ctrl-C"):
+                        break
+                except (EOFError, SystemExit):
+                    break
+        finally:
+            self.end_tasks("the chat has ended")
+            with suppress(KeyboardInterrupt, SystemExit):
+                self.wait(CONFIRM_S)
+            self._done.set()
+            showing.join(CONFIRM_S)
+        return self._status
+
+    def obey(self, line: str) -> bool:
+        """Obey a line. Return whether the conversation goes on."""
+        name, *rest = line.split() or [""]
+        if is_stop(line, self.client.robot):
+            self.halt()
+        elif name in LEAVE and not rest:
+            return False
+        elif name == "help" and not rest:
+            self.say("\n".join([*(f"{one:8} {does}" for one, does in HELP.items()), "Anything else is an instruction."]))
+        elif name in HELP and all(map(_ARGUMENT.fullmatch, rest)):
+            _run([name, *rest, "--robot", self.client.robot])
+        elif line:
+            self._screen.begin()
+            self.client.send(line)
+        return True
+
+    def halt(self) -> None:
+        """Halt the robot: by the local socket of its gate, or else through ROS until the gate confirms it."""
+        client = self.client
+        told = halt_door.halt(domain(), client.robot)
+        if told is not None:
+            self.say(f"{client.robot}: {told}")
+            return
+        client.call_soon(client.halting.halt)
+        client.call_soon(client.call_later, CONFIRMED_S, self._unconfirmed)
+
+    def _unconfirmed(self) -> None:
+        if self.client.halting.asking:
+            self.say(f"NO GATE HAS CONFIRMED THE HALT for {CONFIRMED_S:g} s; it is still asked: use the robot's own switch")
+        else:
+            self.say(f"{self.client.robot}: halted; clear ends the halt")
+
+    def end_tasks(self, why: str) -> bool:
+        """Ask for the end of each task that was begun here. Return whether there was one to ask for."""
+        running = [sent for sent in self.client.running if not sent.why]
+        for sent in running:
+            sent.cancel(why)
+        return bool(running)
+
+    def wait(self, timeout_s: float = float("inf")) -> None:
+        """Wait for the ends of all tasks."""
+        until_s = time.monotonic() + timeout_s
+        while not self._follower.idle and time.monotonic() < until_s and not self._done.is_set():
+            time.sleep(LOOK_S / 2)
+
+    def say(self, text: str) -> None:
+        """Print a text."""
+        self._screen.say(text)
+
+    def doing(self) -> str:
+        """Return in a line what the robot does."""
+        return "halted; type clear" if self.client.halted else self.client.view.waiting(self.client.now_s()) or "nothing runs"
+
+    def _show(self) -> None:
+        while not self._done.is_set():
+            try:
+                for sent in self._follower.step(LOOK_S):
+                    if sent.end is not None:
+                        self._status = max(self._status, exit_status(sent.end))
+                        self.say(told(sent.end, self.client.view))
+            except (OSError, SystemExit):  # the terminal has gone, or the reader of the pipe
+                if not self.end_tasks("nobody reads any more") and self._follower.idle:
+                    os.kill(os.getpid(), signal.SIGHUP)
+                    return
+
+
+def _run(words: list[str]) -> None:
+    """Run another command over the connection of the chat."""
+    from ghostshell_ros.cli.main import app
+
+    with suppress(SystemExit):
+        app(words)
+
+
+@contextmanager
+def ended_by_signals() -> Iterator[None]:
+    """End the reading of lines by SIGTERM and SIGHUP, but for those that are ignored."""
+    numbers = [n for n in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(n) is not signal.SIG_IGN]
+    before = {number: signal.signal(number, lambda *_: sys.exit(0)) for number in numbers}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+@contextmanager
+def piped(conversation: Conversation) -> Iterator[Callable[[], str]]:
+    """Give what reads a line of standard input when nothing runs any more. A stop word is obeyed as soon as it arrives."""
+    arrived: queue.Queue[str] = queue.Queue()
+
+    def take() -> None:
+        for line in sys.stdin:
+            if is_stop(line, conversation.client.robot):
+                conversation.halt()
+            else:
+                arrived.put(line)
+        arrived.put("")
+
+    def read() -> str:
+        while True:
+            conversation.wait()
+            with suppress(queue.Empty):
+                if line := arrived.get(timeout=LOOK_S):
+                    return line
+                raise EOFError
+
+    threading.Thread(target=take, name="reader", daemon=True).start()
+    yield read
+
+
+@contextmanager
+def typed(conversation: Conversation) -> Iterator[Callable[[], str]]:
+    """Give what reads a line that a person types, with completion and history."""
+    from prompt_toolkit import PromptSession
+    from prompt_toolkit.auto_suggest import AutoSuggestFromHistory
+    from prompt_toolkit.completion import Completer, Completion
+    from prompt_toolkit.history import FileHistory
+    from prompt_toolkit.patch_stdout import patch_stdout
+
+    robot, words = conversation.client.robot, [*HELP]
+
+    class Words(Completer):
+        """Complete a line, or its last word."""
+
+        def get_completions(self, document: Any, complete_event: Any) -> Iterable[Completion]:
+            for text, begun in completions(document.text_before_cursor, words):
+                yield Completion(text, -len(begun))
+
+    def learn() -> None:
+        with suppress(SystemExit, typer.Exit):
+            for one in phrases_of(told_skills(robot, WAIT_S), robot):
+                words.extend((*one.english, *one.chinese))
+
+    threading.Thread(target=learn, name="skills", daemon=True).start()
+    session: PromptSession[str] = PromptSession(
+        f"{robot}> ",
+        history=FileHistory(history_file()),
+        auto_suggest=AutoSuggestFromHistory(),
+        completer=Words(),
+        complete_while_typing=False,
+        bottom_toolbar=conversation.doing,
+        refresh_interval=TOOLBAR_S,
+    )
+    conversation.say(f"{robot} listens. Type what it should do, or help; stop halts it.")
+
+    def read() -> str:
+        while True:
+            try:
+                return session.prompt()
+            except KeyboardInterrupt:
+                if conversation.client.running or not session.default_buffer.text:
+                    raise
+
+    with patch_stdout(raw=True):
+        yield read
+
+
+def completions(line: str, words: Iterable[str]) -> list[tuple[str, str]]:
+    """Return what a line, or else its last word, may become, each with the part that it takes the place of."""
+    whole = [(one, line) for one in dict.fromkeys(words) if one.lower().startswith(line.lower())]
+    begun = line.rpartition(" ")[2]
+    single = sorted({word for one in words for word in one.split() if begun and word.lower().startswith(begun.lower())})
+    return whole or [(word, begun) for word in single]
+
+
+def history_file() -> str:
+    """Return the file of lines typed before, which nobody else may read."""
+    path: Path = data_folder() / "chat_history"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    os.close(os.open(path, os.O_CREAT | os.O_WRONLY, 0o600))
+    path.chmod(0o600)
+    return str(path)

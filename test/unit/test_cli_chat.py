@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a chat takes for a command, how it completes a line, the keys of teleop, and what a person can say to a robot."""
+
+from __future__ import annotations
+
+import stat
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from ghostshell_ros.cli import chat
+from ghostshell_ros.cli.chat import Conversation, completions, history_file
+from ghostshell_ros.cli.skills import phrases_of, skill_of
+from ghostshell_ros.cli.teleop import Keyboard, goes_on
+from ghostshell_ros.nodes.skill_kernel.node import _info
+from planners.prompts.declarations import declared
+from skill_kernel.robot import RobotConfig
+from skill_kernel.skills.registry import SkillRegistry
+
+
+@pytest.fixture
+def obeyed(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """Return what a conversation with coco did: halts, commands and instructions."""
+    done: list[Any] = []
+    monkeypatch.setattr(chat.halt_door, "halt", lambda domain, robot: done.append("halt") or "halted")
+    monkeypatch.setattr(chat, "_run", lambda words: done.append(tuple(words)))
+    return done
+
+
+def conversation(done: list[Any]) -> Conversation:
+    client: Any = SimpleNamespace(robot="coco", send=done.append, view=None)
+    screen: Any = SimpleNamespace(say=lambda text: None, begin=lambda: None)
+    return Conversation(client, screen)
+
+
+@pytest.mark.parametrize(
+    ("line", "does"),
+    [
+        ("stop", "halt"),
+        ("STOOOP!", "halt"),
+        ("停下", "halt"),
+        ("coco, stop please", "halt"),
+        ("stop 0fffa1ec", ("stop", "0fffa1ec", "--robot", "coco")),
+        ("clear", ("clear", "--robot", "coco")),
+        ("ps --all", ("ps", "--all", "--robot", "coco")),
+        ("resume 0fff", ("resume", "0fff", "--robot", "coco")),
+        ("pause the music", "pause the music"),
+        ("clear the table", "clear the table"),
+        ("nod", "nod"),
+    ],
+)
+def test_a_line_is_a_halt_a_command_or_an_instruction(line: str, does: Any, obeyed: list[Any]) -> None:
+    assert conversation(obeyed).obey(line) is True
+    assert obeyed == [does]
+
+
+@pytest.mark.parametrize(("line", "goes_on"), [("quit", False), ("exit", False), ("help", True), ("", True)])
+def test_leaving_help_and_an_empty_line_do_nothing_else(line: str, goes_on: bool, obeyed: list[Any]) -> None:
+    assert conversation(obeyed).obey(line) is goes_on and not obeyed
+
+
+def test_a_line_or_its_last_word_is_completed() -> None:
+    words = ["stop", "walk forward 20 cm", "go to the kitchen", "go to the lounge"]
+    assert completions("WALK", words) == [("walk forward 20 cm", "WALK")]
+    assert completions("then go to the ki", words) == [("kitchen", "ki")]
+    assert completions("nothing ", words) == []
+
+
+def test_nobody_else_may_read_the_lines_typed_before(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GHOSTSHELL_DATA", str(tmp_path / "new"))
+    assert stat.S_IMODE(Path(history_file()).stat().st_mode) == 0o600
+    Path(history_file()).chmod(0o644)
+    assert stat.S_IMODE(Path(history_file()).stat().st_mode) == 0o600
+
+
+@pytest.mark.parametrize("robot", ["coco", "kalos"])
+def test_a_skill_that_a_robot_tells_is_the_one_it_has(robot: str) -> None:
+    config = RobotConfig.load(robot)
+    for skill in SkillRegistry.from_modules(config.skills, text_skill=config.text_skill):
+        again = skill_of(_info(skill, -1.0))
+        assert (again.name, again.description, again.subsystems) == (skill.name, skill.description, skill.subsystems)
+        # Whether text is an enumeration of the robot's own class does not show in its schema.
+        kept = ("name", "kind", "required", "default", "choices", "lower", "upper", "description", "content")
+        told, has = ([{k: getattr(p, k) for k in kept} for p in declared(one)] for one in (again, skill))
+        assert told == has
+
+
+def test_sentences_are_listed_for_a_skill_of_ones_own() -> None:
+    schema = '{"properties": {"colour": {"enum": ["red", "blue"], "type": "string"}}, "required": ["colour"]}'
+    told = {"name": "shine", "description": "Shine in a colour.", "subsystems": ["lamp"], "on_failure": "continue"}
+    info = SimpleNamespace(**told, parameters_json=schema, takes_content=False)
+    (shine, _) = phrases_of([info], "lamp")
+    assert shine.skill == "shine" and "red" in " ".join(shine.english) and shine.does == "Shine in a colour."
+
+
+def test_q_leaves_and_no_key_that_leaves_moves_the_base() -> None:
+    for key in ("q", "x", "\x03", "\x04"):
+        keyboard = Keyboard(0.4, 0.8)
+        keyboard.press("w", 0.0)
+        assert keyboard.press(key, 0.1) == "leave" and keyboard.velocity(0.2) == (0.0, 0.0, 0.0)
+
+
+def test_j_and_l_move_sideways_and_the_speed_is_told() -> None:
+    keyboard = Keyboard(0.4, 0.8)
+    for key, lateral in (("j", 0.4), ("l", -0.4)):
+        assert keyboard.press(key, 0.0) == "" and keyboard.velocity(0.1) == (0.0, lateral, 0.0)
+    keyboard.press("+", 0.0)
+    assert keyboard.shown() == "0.50 m/s, 1.00 rad/s"
+
+
+def test_what_lives_goes_on_when_the_base_is_given_back() -> None:
+    ended, lives = (SimpleNamespace(process_id=str(s), instruction=f"walk {s}", ended=SimpleNamespace(sec=s)) for s in (5, 0))
+    assert goes_on([ended, lives]) == {"0": "walk 0"}
