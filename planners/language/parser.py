@@ -195,6 +195,8 @@ class InstructionReader:
 
     def _at_once(self, first: list[Word], second: list[Word], how: str) -> Item:
         """Join two rows that belong together: both are done or neither is."""
+        if not first or not second:
+            raise self._not_understood([*first, *second])
         items = [self._row(first), self._row(second)]
         return together(*items) if how == "while" else in_a_row(sorted(items, key=_is_on_main))
 

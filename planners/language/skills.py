@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise, takewhile
 
 from function_tokens.markup import escape
 from planners.language.compose import Item, element, in_a_row, repeated, tag
@@ -61,6 +62,9 @@ _ASIDE_CHOICES = word_set(
 )
 _POSTURES = frozenset({"lie", "sit", "stand", "bow"})
 _SIDE_VERBS = word_set("move step walk shift")
+_HANDS = word_set("face give get put set")
+"""Light words that ask a skill that moves the robot for more than it does."""
+_PREPOSITIONS, _PEOPLE = word_set("on in at for of to with like"), word_set("me us you")
 _VERY_LIGHT = LIGHT - {"look"}
 """Words that never name a skill."""
 _COMMON = 3
@@ -194,12 +198,12 @@ class Entry:
         doc = _keys(re.sub(r"\bhow \w+", "", re.split(r"\n\n|[.:] ", skill.description)[0]))
         self.verb = doc[0].stem if doc and not doc[0].among(LIGHT) else ""
         self.aims = any(p.roles & {"yaw", "pitch"} for p in self.parameters) and self.means("head", "look", "camera")
-        said = [k for k in doc if not k.among(LIGHT | RELATIONS)]
+        said = [k for k in doc if not k.among(LIGHT | RELATIONS) and k.concept not in DIRECTIONS[:4]]
         self.doc = {x for k in said for x in (k.stem, k.concept)} | ({"turn"} if self.aims else set())
         self.sideways = self.verb == "step" and any({"left", "right"} <= set(p.choices) for p in self.parameters)
         """Whether it steps to a side."""
         self.walks = (self.means("walk") or self.sideways) and any(p.dimension == "length" for p in self.parameters)
-        self.moves = self.walks or self.means("walk", "turn", "look", "head")
+        self.moves = self.walks or self.means("walk", "turn", "look", "head") or concept(self.verb) in ("walk", "search", "follow")
         self.choices = {p.name: _choices(p) for p in self.parameters if p.kind == "choice"}
         self.keeps_open = "until_reset" in skill.injected
         """Whether it may stand open until it is reset."""
@@ -279,7 +283,7 @@ class Attempt:
             if word.kind == "word" and not self.entry.doc.isdisjoint((word.stem, word.concept)):
                 self.score += 1
                 accounted += 1
-            elif not (word.among(LIGHT) and self.leads) or (word.text == "face" and self.entry.moves):
+            elif not (word.among(LIGHT) and self.leads) or (word.among(_HANDS) and self.entry.moves):
                 left_over.append(word)
         if vague and (accounted < 2 or left_over):
             self.leads = False
@@ -533,6 +537,8 @@ class Matcher:
         return self._best(words).entry.channels
 
     def _best(self, words: Sequence[Word]) -> Attempt:
+        if stranded := _stranded(words):
+            raise NotUnderstood(stranded)
         measured = [after.kind in ("number", "quantity") for after in (*words[1:], *words[-1:])]
         content = [
             w
@@ -569,6 +575,14 @@ class Matcher:
         opening = tag(skill.name, attributes, ending=">") if entry.keeps_open else ""
         once = Item(tag(skill.name, attributes), channels, opening, bounded=attempt.bounded, endless=entry.endless)
         return repeated(once, count)
+
+
+def _stranded(words: Sequence[Word]) -> list[Word]:
+    """Return the prepositions that nothing stands behind: they make another verb, as in `turn on` and `step on it`."""
+    tail = list(takewhile(lambda word: word.among(FILLERS) or word.kind == "mark", reversed(words)))[::-1]
+    kind = {at for at, (w, after) in enumerate(pairwise(tail)) if w.text in ("for", "of") and after.text in _PEOPLE}
+    english = [w.end - w.start >= len(w.text) for w in tail]  # a Chinese verb at the end may stand for `go to`
+    return [w for at, w in enumerate(tail) if w.among(_PREPOSITIONS) and at not in kind and english[at]]
 
 
 def slip(said: str, meant: str) -> int:
