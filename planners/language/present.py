@@ -23,7 +23,7 @@ from skill_kernel.processes.process import Process, ProcessStatus
 SEEN = "object_detections"
 AHEAD_RAD = math.radians(20.0)
 """A thing at a smaller bearing is ahead."""
-TOLD_TASKS, TOLD_PHRASES, WHY_CHARS = 3, 8, 100
+TOLD_TASKS, TOLD_PHRASES, WHY_CHARS = 3, 6, 100
 """Tasks and commands that an answer names at most, and characters that it keeps of why a task failed."""
 
 

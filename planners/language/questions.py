@@ -73,10 +73,11 @@ _ADDRESS = re.compile(
 
 
 @lru_cache(maxsize=8)
-def _forms(robots: str) -> tuple[tuple[str, re.Pattern[str]], ...]:
-    """Return the forms where `robots` is the pattern of the names that mean a robot."""
+def _forms(robots: str, *, chinese: bool) -> tuple[tuple[str, re.Pattern[str]], ...]:
+    """Return the forms of a language where `robots` is the pattern of the names that mean a robot."""
     pieces = {**WORDS["pieces"], "ROBOTS": robots or "you"}
-    return tuple((form, re.compile(with_pieces(pattern, pieces))) for form, pattern in ROWS)
+    rows = [row for row in ROWS if bool(_CHINESE_TEXT.search(row[1])) is chinese]
+    return tuple((form, re.compile(with_pieces(pattern, pieces))) for form, pattern in rows)
 
 
 def read(question: str, now_s: float, robots: tuple[str, ...] = ()) -> Question:
@@ -89,8 +90,9 @@ def read(question: str, now_s: float, robots: tuple[str, ...] = ()) -> Question:
     *before, last = sentences(text) or [text]
     alone = not any(_without_address(_plain(sentence, names)) for sentence in before)
     plain, since_s, until_s = _time(_plain(last, names), now_s)
-    for form, pattern in _forms(names) if alone else ():
-        found = pattern.fullmatch(plain) or pattern.fullmatch(_without_address(plain))
+    spoken = dict.fromkeys((plain, _without_address(plain)))
+    for form, pattern in _forms(names, chinese=bool(_CHINESE_TEXT.search(last))) if alone else ():
+        found = next(filter(None, map(pattern.fullmatch, spoken)), None)
         if found is None or (form == "able_now" and found.groupdict() and not _MARKED.search(text)):
             continue
         said = {name: value.strip() for name, value in found.groupdict(default="").items()}

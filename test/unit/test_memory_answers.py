@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from memory_kit import NOON, Clock, settle
 from memory_model import observation
 
-from planners.memory import Kind, Memory, Provenance, Record, Spot, Store, Tier, Viewer, Visibility
 from planners.language.questions import ROWS, read
+from planners.memory import Kind, Memory, Provenance, Record, Spot, Store, Tier, Viewer, Visibility
 from planners.memory.consolidation import ModelWriter
 from planners.models.base import CancelToken, ModelError, ModelRequest, TextDelta
 from skill_kernel.codes import ModelCode
@@ -100,6 +100,36 @@ def test_what_no_form_fits_is_answered_by_the_best_passages_and_says_how_they_we
     assert found.form == "other" and "behind the fridge" in found.text and found.sources[0].kind == "note"
     assert "full text alone" in found.note
     assert walked.ask("xylophone quorum?", robot="kalos").text == "I remember nothing of that."
+
+
+def test_questions_words_that_were_said_and_failures_are_no_evidence(memory: Memory) -> None:
+    def record(kind: Kind, text: str, robot: str = "kalos", **data: object) -> Record:
+        return Record(Tier.M1, kind, NOON, text, data, Provenance(robot, "events"))
+
+    memory.put(
+        record(Kind.HEARD, "alice said through chat: “find the unicorn”", instruction="find the unicorn"),
+        record(Kind.OUTCOME, "coco ended “find the unicorn”: failed (no unicorn model)", "coco", status="FAILED"),
+        record(Kind.CALL, "kalos did speak(text=I see a unicorn): done", arguments={"text": "I see a unicorn"}, outcome="DONE"),
+        record(Kind.OUTCOME, "kalos ended “is there a unicorn?”: success", instruction="is there a unicorn?", status="SUCCESS"),
+        record(Kind.EPISODE, "kalos worked on “where are you?”: success.", instruction="where are you?", status="SUCCESS"),
+    ).result()
+    assert memory.ask("is there a unicorn in the lounge?", robot="kalos").text == "I remember no unicorn."
+    assert memory.ask("why is a unicorn white?", robot="kalos").text == "I remember nothing of that."
+    assert memory.ask("what have you done?", robot="kalos").text == "I remember no task."
+    memory.put(record(Kind.EPISODE, "kalos worked on “bark”: success.", instruction="bark", status="SUCCESS")).result()
+    assert memory.ask("what have you done?", robot="kalos").text == "kalos worked on “bark”: success."
+    assert memory.ask("did you bark?", robot="kalos").text == "At 12:00:00: kalos worked on “bark”: success."
+
+
+def test_a_passage_must_hold_most_words_of_the_question(walked: Memory) -> None:
+    walked.put(Record(Tier.M1, Kind.NOTE, NOON, "The capital letter stands on the door.")).result()
+    assert walked.ask("what is the capital of France?").text == "I remember nothing of that."
+    assert "letter" in walked.ask("which capital letter is on the door?").text
+
+
+def test_a_question_in_chinese_finds_what_was_seen(walked: Memory) -> None:
+    found = walked.ask("你最后在哪里看到球？", robot="kalos")
+    assert (found.form, found.sources[0].data["label"]) == ("last_seen", "ball")
 
 
 def test_private_records_stay_out_of_the_answers_of_others(memory: Memory) -> None:
