@@ -217,30 +217,27 @@ class RuntimeNode(Node):
         """
         with self._soon_lock:
             self._soon.append((self.guarded(callback), args))
-            executor = self.executor
-            if self._soon_posted or executor is None:
+            if self._soon_posted or self.executor is None:
                 return
             self._soon_posted = True
+        self._post_soon()
+
+    def _post_soon(self) -> None:
         # An executor that just ended has lost its guard condition, and its work is dropped.
-        with suppress(AttributeError, InvalidHandle):
-            executor.create_task(self._run_soon)
+        if self.executor is not None:
+            with suppress(AttributeError, InvalidHandle):
+                self.executor.create_task(self._run_soon)
 
     def _run_soon(self) -> None:
         """Run the handed-over calls and those they hand over; after SOON_AT_ONCE of them, messages have their turn."""
-        done = 0
-        while True:
+        for _ in range(SOON_AT_ONCE):
             with self._soon_lock:
                 if not self._soon:
                     self._soon_posted = False
                     return
-                if done >= SOON_AT_ONCE:
-                    if self.executor is not None:
-                        with suppress(AttributeError, InvalidHandle):
-                            self.executor.create_task(self._run_soon)
-                    return
                 callback, args = self._soon.popleft()
-            done += 1
             callback(*args)
+        self._post_soon()
 
     def steady_now(self) -> float:
         """Return seconds on the steady clock, on which safety relies and which simulated time does not change."""
