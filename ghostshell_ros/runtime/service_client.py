@@ -68,6 +68,8 @@ class ServiceClient:
 
     def __init__(self, node: RuntimeNode, service: Any, name: str) -> None:
         self.node = node
+        self.proven = False
+        """True once `prove` had an answer."""
         self.client = node.create_client(service, name, qos_profile=REQUESTS)
 
     def discovered(self) -> bool:
@@ -92,6 +94,7 @@ class ServiceClient:
             if response is None:
                 self.node.call_later(REPROVE_S, lambda: self.prove(harmless, then))
             else:
+                self.proven = True
                 then(response)
 
         self.ask(harmless(), answered, deadline_s=PROOF_S)

@@ -56,16 +56,12 @@ class ReflexPerformer:
         self.base = frozenset(base.subsystems) if base is not None else frozenset()
         """The subsystems that motion of the base needs."""
         self.shared = frozenset(n for n, s in setup.config.subsystems.items() if not s.exclusive_per_process)
-        self._met = False
         node.steady_timer(BEAT_S, self._beat)
-        self._lease.prove(lambda: _end(f"none-{uuid.uuid4().hex}", "making contact"), self._have_met)
+        self._lease.prove(lambda: _end(f"none-{uuid.uuid4().hex}", "making contact"))
 
     def ready(self) -> bool:
         """Return whether the kernel answers. Asking proves the way before the first firing needs it."""
-        return self.link.ready() and self._met and self._lease.discovered()
-
-    def _have_met(self, _: Any) -> None:
-        self._met = True
+        return self.link.ready() and self._lease.proven and self._lease.discovered()
 
     def kernel_changed(self, state: KernelState) -> None:
         """End what the kernel has paused, and let what waits for a subsystem ask again."""
