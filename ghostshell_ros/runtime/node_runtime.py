@@ -118,24 +118,20 @@ class NodeHost:
             self._executor.wake()
 
     def close(self) -> None:
-        """Close the nodes, end spinning and destroy them. From any thread but the executor's."""
-        self.close_nodes()
+        """End spinning, close the nodes and destroy them. From any thread but the executor's."""
+        self.stop()
         self.destroy()
 
-    def close_nodes(self) -> None:
-        """Let the nodes release what they hold besides ROS entities; they may still publish."""
-        for node in self.nodes:
-            node.close()
-
     def stop(self) -> None:
-        """End spinning and wait for the thread that does it."""
+        """End spinning, and let the nodes release what they hold besides ROS entities; they may still publish."""
         self.end()
         if self._thread is not None:
             self._thread.join(timeout=5.0)
+        for node in self.nodes:
+            node.close()
 
     def destroy(self) -> None:
-        """End spinning and destroy the nodes' entities."""
-        self.stop()
+        """Destroy the nodes' entities."""
         self._executor.shutdown()
         for node in self.nodes:
             node.destroy_node()
@@ -187,7 +183,6 @@ def run(*factories: Callable[[], RuntimeNode | Sequence[RuntimeNode]], args: Seq
     finally:
         for host in hosts:
             host.stop()
-            host.close_nodes()
         with bounded_end():
             for host in hosts:
                 host.destroy()
