@@ -51,13 +51,6 @@ TUNES = {
 """The known tunes by name."""
 
 
-def synthesise(tune: Tune, volume: float) -> npt.NDArray[np.int16]:
-    """Return the mono samples of a tune, `volume` 0 to 1."""
-    parts = [_note(tune, frequency, seconds) for frequency, seconds in tune.parsed()]
-    wave_ = np.concatenate(parts) if parts else np.zeros(0)
-    return np.asarray(wave_ / sum(tune.overtones) * 0.8 * min(max(volume, 0.0), 1.0) * 32767, dtype=np.int16)
-
-
 def _note(tune: Tune, frequency: float, seconds: float) -> npt.NDArray[np.float64]:
     at = np.arange(round(seconds * SAMPLE_RATE)) / SAMPLE_RATE
     if frequency == 0.0:
@@ -72,11 +65,13 @@ def _note(tune: Tune, frequency: float, seconds: float) -> npt.NDArray[np.float6
 
 
 def wav(tune: Tune, volume: float) -> bytes:
-    """Return a tune as the bytes of a WAV file."""
+    """Return a tune as the bytes of a WAV file, `volume` 0 to 1."""
+    notes = np.concatenate([np.zeros(0), *(_note(tune, frequency, seconds) for frequency, seconds in tune.parsed())])
+    samples = notes / sum(tune.overtones) * 0.8 * min(max(volume, 0.0), 1.0) * 32767
     out = io.BytesIO()
     with wave.open(out, "wb") as file:
         file.setnchannels(1)
         file.setsampwidth(2)
         file.setframerate(SAMPLE_RATE)
-        file.writeframes(synthesise(tune, volume).tobytes())
+        file.writeframes(samples.astype(np.int16).tobytes())
     return out.getvalue()
