@@ -83,22 +83,15 @@ class Actors:
         mover = self._movers[name]
         mover.goal = mover.length if forth else 0.0
 
-    def put(self, name: str, x: float, y: float, yaw: float) -> None:
-        """Have the person stand somewhere at once; sent again, they set out from the beginning of their path."""
+    def put(self, name: str, *, forth: bool) -> None:
+        """Have the person or the door at either end of their path at once."""
         mover = self._movers[name]
-        mover.at = mover.goal = 0.0
-        self._place(mover, x, y, yaw)
-
-    def put_door(self, name: str, *, shut: bool) -> None:
-        """Have the door shut or open at once."""
-        mover = self._movers[name]
-        mover.at = mover.goal = mover.length if shut else 0.0
+        mover.at = mover.goal = mover.length if forth else 0.0
         self._show(mover)
 
     def _reset(self) -> None:
-        for mover in self._movers.values():
-            mover.at = mover.goal = 0.0
-            self._show(mover)
+        for name in self._movers:
+            self.put(name, forth=False)
 
     def _update(self, dt: float) -> None:
         for name, mover in self._movers.items():
@@ -109,13 +102,10 @@ class Actors:
 
     def _show(self, mover: _Mover) -> None:
         x, y, direction = mover.point()
-        self._place(mover, x, y, direction if mover.goal >= mover.at else direction + math.pi)
-
-    def _place(self, mover: _Mover, x: float, y: float, yaw: float) -> None:
         data = self._world.data
         data.mocap_pos[mover.number][:2] = x, y
         if mover.turns:
-            data.mocap_quat[mover.number] = _turned(yaw)
+            data.mocap_quat[mover.number] = _turned(direction if mover.goal >= mover.at else direction + math.pi)
 
     def _robot_in_doorway(self) -> bool:
         pose = self._world.base().pose
@@ -172,11 +162,10 @@ class Stage:
             self._world.reset(self._start, settle_s=0.0)
             self._world.data.time = time
         for name, wish in wishes.items():
-            if isinstance(wish, bool):
-                self._actors.put_door(name, shut=wish)
-            elif name in self._actors.names:
-                self._actors.put(name, wish.x, wish.y, wish.yaw)
-            else:
+            if name in self._actors.names:
+                # A person that is sent again sets out from the beginning of their path.
+                self._actors.put(name, forth=wish is True)
+            if not isinstance(wish, bool):
                 self._put(name, wish)
         mujoco.mj_forward(self._world.model, self._world.data)
 
