@@ -26,10 +26,8 @@ WAIT_S = 60.0
 
 
 @pytest.fixture(scope="module")
-def world() -> Iterator[SimWorld]:
-    world = SimWorld(MODEL)
-    yield world
-    world.close()
+def world() -> SimWorld:
+    return SimWorld(MODEL)
 
 
 @contextmanager
