@@ -221,7 +221,11 @@ def _search(cost: NDArray[np.float64], start: tuple[int, int], goal: tuple[int, 
     while heap:
         _, cell = heapq.heappop(heap)
         if cell == last:
-            return _walked_back(came, cell, width)
+            cells = [cell]
+            while cell in came:
+                cell = came[cell]
+                cells.append(cell)
+            return [(c // width - 1, c % width - 1) for c in reversed(cells)]
         if closed[cell]:
             continue
         closed[cell] = 1
@@ -239,14 +243,6 @@ def _search(cost: NDArray[np.float64], start: tuple[int, int], goal: tuple[int, 
                 rest = down + right + (diagonal - 2.0) * (down if down < right else right)
                 heapq.heappush(heap, (total + rest, near))
     return None
-
-
-def _walked_back(came: dict[int, int], cell: int, width: int) -> list[tuple[int, int]]:
-    cells = [cell]
-    while cell in came:
-        cell = came[cell]
-        cells.append(cell)
-    return [(c // width - 1, c % width - 1) for c in reversed(cells)]
 
 
 def _straightened(costs: CostMap, places: list[Place]) -> list[Place]:
