@@ -9,10 +9,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 from xml.sax.saxutils import escape, quoteattr
 
-from bench.simulated_model.phrases import understand
+from bench.simulated_model.phrases import asks_memory, understand
 from bench.simulated_model.prompt import Facts, Question, metres
 from bench.simulated_model.robot import Robot, plain_words
-from planners.language.conditional import is_question
 
 _LESS = r"below|under|less than|lower than|closer than|nearer than|within"
 _MORE = r"above|over|more than|higher than|at least|farther than"
@@ -93,7 +92,7 @@ def _relations(question: Question) -> Iterator[str]:
     if understand(said, question.robot).resumes or _BRIEF.search(text):
         kind = "return"
     else:
-        kind = "join" if _BESIDE.search(text) or is_question(said) else "replace"
+        kind = "join" if _BESIDE.search(text) or asks_memory(said) else "replace"
     for process in question.items("PROCESSES") if question.blocks.get("INSTRUCTION") else ():
         name = str(process.get("process") or process.get("id") or "")
         if name and name != question.text("INSTRUCTION", "process") and process.get("source") != "idle":

@@ -10,11 +10,10 @@ from typing import Any
 from xml.sax.saxutils import escape, quoteattr
 
 from bench.simulated_model.judging import advise, judge
-from bench.simulated_model.phrases import TEXTS, Goal, Meaning, understand, words
+from bench.simulated_model.phrases import TEXTS, Goal, Meaning, asks_memory, understand, words
 from bench.simulated_model.policies import Run, StuckError, in_sight_is_found, skip, tried
 from bench.simulated_model.prompt import SPOKEN, TEXT, Call, Facts, Question, said, with_article
 from bench.simulated_model.robot import Spot
-from planners.language.conditional import is_question
 from planners.prompts.blocks import Layer
 
 MANY = 24
@@ -58,7 +57,7 @@ def _flat(goals: Sequence[Goal]) -> Iterator[Goal]:
 def _first(question: Question) -> str:
     """Return one harmless call that fits, else a sign that it heard."""
     skills, goals = question.robot.skills, _meaning(question).goals
-    if is_question(question.instruction) or (goals and all(goal.kind == "ask" for goal in goals)):
+    if asks_memory(question.instruction) or (goals and all(goal.kind == "ask" for goal in goals)):
         return "<none/>"
     run = _run(question)
     tried(run, goals)

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 
 from bench.simulated_model.prompt import Call, calls_in, said, with_article
 from bench.simulated_model.robot import Robot, Spot
-from planners.language.conditional import is_question
 
 
 @dataclass(frozen=True)
@@ -101,10 +100,21 @@ _TO = re.compile(
     r"^(?:(?:go|walk|come|move|run|drive|return|head)(?: back)?(?: up| over| close)? (?:to|towards?|into|in)"
     r"|approach|visit|enter|meet|go) (?P<what>.+)$"
 )
+_ASKS = re.compile(
+    r"^(?:(?:who|whom|where|when|what|which(?: \w+)?) "
+    r"(?:did|do|does|has|have|had|is|are|was|were|can|places|rooms|people|things)|"
+    r"who (?:asked|told|said|wanted|spoke|talked)|what happened|how (?:many|often)|have you|did you|"
+    r"do you (?:know|remember)|were you)\b"
+)
 _PLAINER = {"turn back": "turn around", "come here": "walk up to me"}
 _MORE = re.compile(r"\b(?:but|without|unless|before|after|while|instead)\b")
 """Words that change the meaning of a clause in a way that only direct commands may know."""
 _THEM = re.compile(r"\b(?:it|them|him|her)\b", re.IGNORECASE)
+
+
+def asks_memory(text: str) -> bool:
+    """Return whether a sentence asks for something that a memory may hold."""
+    return bool(_ASKS.match(" ".join(text.lower().split())))
 
 
 @functools.lru_cache(maxsize=1024)
@@ -115,7 +125,7 @@ def understand(instruction: str, robot: Robot) -> Meaning:
     text = _STOP.sub("", _RESUME.sub("", text) or text) or text
     plain = _POLITE.sub("", text)
     of_here = _FIND.match(plain.lower()) or _side(plain.rstrip("?"))
-    if is_question(plain) and "query_memory" in robot.skills and not of_here:
+    if asks_memory(plain) and "query_memory" in robot.skills and not of_here:
         ask = Call("query_memory", {"question": plain[:1].upper() + plain[1:]})
         return Meaning((Goal("ask", name=plain, calls=(ask,)),), resumes=resumes)
     reader = _Reader(robot)

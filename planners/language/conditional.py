@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Take a sentence apart without knowing any robot: quotations, form of address, sentences, condition and action; and tell
-questions. English, and the plainest forms of Chinese."""
+"""Take a sentence apart without knowing any robot: quotations, form of address, sentences, condition and action.
+English, and the plainest forms of Chinese."""
 
 from __future__ import annotations
 
@@ -28,12 +28,6 @@ _MODAL_BEHIND = re.compile(rf"(?P<word>{_CONDITIONS})\s+(?P<condition>.+?)\s+(?P
 _CHINESE = tuple(
     re.compile(rf"(?P<word>{_CONDITIONS_CN})(?P<condition>.+?)(?:的时候|时)?{joint}(?P<action>.+)")
     for joint in (r"\s*[,，、]?\s*(?:就|请|则|都要|那么)", r"\s*[,，]\s*")
-)
-_ASKS = re.compile(
-    r"^(?:(?:who|whom|where|when|what|which(?: \w+)?) "
-    r"(?:did|do|does|has|have|had|is|are|was|were|can|places|rooms|people|things)|"
-    r"who (?:asked|told|said|wanted|spoke|talked)|what happened|how (?:many|often)|have you|did you|"
-    r"do you (?:know|remember)|were you)\b"
 )
 _END = re.compile(r"(?<!\d)[.!?;。！？；]+(?:\s+|$)|(?<=[。！？；])")
 _STEP = re.compile(r"\s*,\s*(?:and\s+)?(?:then\s+)?|\s+and\s+(?:then\s+)?|\s+then\s+", _I)
@@ -90,8 +84,3 @@ def split(text: str) -> Clause | None:
             action = REQUEST.sub("", found["action"], count=1).strip()
             return Clause(word, found["condition"].strip(" ,"), action, first=pattern is not last)
     return None
-
-
-def is_question(text: str) -> bool:
-    """Return whether a sentence asks for something that a memory may hold."""
-    return bool(_ASKS.match(" ".join(text.lower().split())))
