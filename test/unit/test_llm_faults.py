@@ -329,3 +329,50 @@ def test_the_key_shows_nowhere(
     assert KEY in repr(lab.server.requests[0].headers), "the test is void unless the key was really in use"
     everything = "\n".join(shown)
     assert KEY not in everything and KEY[8:] not in everything
+
+
+EXCEEDED = {
+    "openai": (
+        400,
+        "context_length_exceeded",
+        "This model's maximum context length is 8192 tokens. However, you requested 9000.",
+    ),
+    "llama.cpp": (400, "exceed_context_size_error", "request (8303 tokens) exceeds the available context size (8192 tokens)"),
+    "vLLM": (400, "BadRequestError", "This model's maximum context length is 4096 tokens, but 4151 were requested"),
+    "anthropic": (400, "invalid_request_error", "prompt is too long: 208310 tokens > 200000 maximum"),
+    "anthropic with output": (
+        400,
+        "invalid_request_error",
+        "input length and `max_tokens` exceed context limit: 190 + 20 > 200",
+    ),
+    "mistral": (400, "invalid_request", "Prompt contains 40000 tokens, too large for model with 32768 maximum context length"),
+}
+LONG = ModelRequest("You are a robot.", (Message("user", "a"), Message("assistant", "b" * 900), Message("user", "greet me")))
+
+
+@pytest.mark.parametrize(("status", "kind", "said"), EXCEEDED.values(), ids=EXCEEDED)
+def test_a_request_beyond_the_context_is_asked_once_more_without_the_earlier_messages(
+    lab: Lab, status: int, kind: str, said: str
+) -> None:
+    lab.server.inject(Fault.status(status, kind=kind, said=said))
+    events = list(lab.client().stream(LONG, cancel=CancelToken()))
+    told = [event for event in events if isinstance(event, Retrying)]
+    assert [(retry.wait_s, retry.error.too_long) for retry in told] == [(0.0, True)] and lab.waits_s == []
+    assert "without the earlier messages" in told[0].error.message and "OLLAMA_CONTEXT_LENGTH" in told[0].error.message
+    assert "".join(event.text for event in events if isinstance(event, TextDelta)) == ANSWER
+    first, second = (str(request.body["messages"]) for request in lab.server.requests)
+    assert "bbb" in first and "bbb" not in second and "greet me" in second
+
+
+def test_one_that_is_too_long_without_them_fails_at_once(lab: Lab) -> None:
+    lab.server.inject(Fault.status(400, kind="exceed_context_size_error", said=EXCEEDED["llama.cpp"][2], times=9))
+    text, error = lab.read(lab.client(), LONG)
+    assert error is not None and (text, error.code, error.too_long) == ("", ModelCode.MODEL_REFUSED, True)
+    assert len(lab.server.requests) == 2 and "history_tokens" in error.message
+
+
+@pytest.mark.parametrize("said", ["max_tokens is too large: 5000", "Unknown model", "the image exceeds 5 MB"])
+def test_another_refusal_drops_no_history(lab: Lab, said: str) -> None:
+    lab.server.inject(Fault.status(400, kind="invalid_request_error", said=said))
+    _, error = lab.read(lab.client(), LONG)
+    assert error is not None and not error.too_long and len(lab.server.requests) == 1
