@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from observing import KALOS, Scene, turn
+from thorough import examples
 
 from skill_kernel.observation.model import StaleFieldError
 from skill_kernel.observation.odometry import NEAR_M, nearest_by_sector
@@ -50,7 +51,7 @@ def inside(degrees: float, name: str) -> bool:
 RANGE = st.one_of(st.floats(0.06, 11.0), st.sampled_from([math.inf, -math.inf, math.nan, 0.0, 0.02, 30.0, -1.0]))
 
 
-@settings(max_examples=80)
+@settings(max_examples=examples(80))
 @given(
     ranges=st.lists(RANGE, min_size=1, max_size=120),
     start=st.floats(-math.pi, math.pi),

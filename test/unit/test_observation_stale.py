@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from observing import CALLS, KALOS, TABLE, Scene, person, turn
+from thorough import examples
 
 from skill_kernel.observation.accessors import View
 from skill_kernel.observation.model import (
@@ -209,7 +210,7 @@ READS = {
 LIMIT = {"odom": 0.5, "scan": 0.5, "detector": 1.0, "battery": 5.0}
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(st.lists(st.tuples(st.sampled_from(SOURCES), st.floats(0.01, 2.0)), max_size=25))
 def test_whatever_falls_silent_whenever_every_accessor_raises_exactly_when_its_source_is_too_old(
     story: list[tuple[str, float]],

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from observing import Scene, person
+from thorough import examples
 
 from skill_kernel.config.observation import Track
 from skill_kernel.observation.model import Pose, SeenObject
@@ -185,7 +186,7 @@ def test_only_the_labels_of_the_robots_file_count_where_it_names_any() -> None:
     assert len(scene.observation().fields["object_detections"].value) == 1  # type: ignore[arg-type]
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(
     st.lists(
         st.lists(

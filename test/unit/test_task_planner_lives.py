@@ -6,6 +6,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from task_kit import OLD, PLAN, WITH_EVENT, Bench, planned
+from thorough import examples
 
 from planners.plan import SubtaskStatus
 from planners.prompts.prompt import CallReport
@@ -108,7 +109,7 @@ EVENTS = st.lists(
 )
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(EVENTS)
 def test_laws_hold_in_any_order_of_events(events: list[tuple[str, object]]) -> None:
     """What is done stays done, ids name one thing, revisions count up, nothing is asked while paused or twice at a time,
