@@ -1,12 +1,26 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An instruction is given once the drivers have come up, and is not kept back by those that do not."""
+"""A start that cannot work says so and touches nothing that runs; an instruction is given once the drivers have come up, and is
+not kept back by those that do not."""
 
 from __future__ import annotations
 
-import pytest
+import os
+from collections.abc import Callable
+from typing import Any
 
+import pytest
+from sensor_msgs.msg import JointState
+from typer.testing import CliRunner
+
+from ghostshell_ros.cli import doctor
 from ghostshell_ros.cli.follow import QUIET_S, UNMANAGED_S, StartUp
+from ghostshell_ros.cli.main import app
+from ghostshell_ros.launcher import console
 from ghostshell_ros.runtime.lifecycle import LOST, DriverState
+from ghostshell_ros.runtime.node import RuntimeNode
+from ros_support import Processes, wait_until
+
+SILENCE = "nobody publishes {}/joint_states, so nothing can move: start the robot's own node that does"
 
 ACTIVE = DriverState("/kalos/speak_driver", "active")
 COMING = DriverState("/kalos/drive_driver", "inactive", (), "it is being activated; ask again", True)
@@ -57,3 +71,60 @@ def test_a_robot_without_a_manager_is_waited_for_a_moment() -> None:
     start = StartUp(100.0)
     assert start.coming(100.0 + UNMANAGED_S / 2) == ["drivers"]
     assert start.coming(100.0 + UNMANAGED_S) == []
+
+
+def test_a_missing_servo_node_is_told_and_a_second_launch_touches_nothing(
+    processes: Processes, namespace: str, robot_file: str, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gate = processes.start("safety_gate", f"robot:={robot_file}")
+    said = ""
+
+    def told() -> bool:
+        nonlocal said
+        said += capfd.readouterr().err
+        return SILENCE.format(namespace) in said
+
+    wait_until(told, 20.0, "the gate misses joint_states")
+    monkeypatch.setattr(console, "run", lambda specs: pytest.fail("a second robot was started"))
+    name = namespace.strip("/")
+    again = CliRunner().invoke(app, ["launch", "robot", f"robot:={robot_file}", f"robot_name:={name}"])
+    assert again.exit_code == 1 and f"robot '{name}' already runs on this machine" in again.stderr
+    findings = {text: level for level, text in doctor._network()}
+    assert set(findings.values()) == {"ok"} and any(name in text for text in findings if text.startswith("robots that run"))
+    assert gate.poll() is None and said.count("nobody publishes") == 1
+
+
+def test_a_robot_whose_joints_are_measured_misses_nothing(
+    processes: Processes, namespace: str, robot_file: str, host: Callable[..., Any], capfd: pytest.CaptureFixture[str]
+) -> None:
+    servos = RuntimeNode("servos", namespace=namespace)
+    states = servos.create_publisher(JointState, "joint_states", 10)
+    host(servos)
+    gate = processes.start("safety_gate", f"robot:={robot_file}")
+    wait_until(lambda: states.get_subscription_count() > 0, 20.0, "the gate listens")
+    heard: list[float] = []
+    servos.call_later(3.0, lambda: heard.append(1.0))
+    wait_until(lambda: bool(heard), 10.0, "the time has passed in which it would tell")
+    assert gate.poll() is None and "nobody publishes" not in capfd.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("node", "parameter", "says"),
+    [
+        ("task_planner", "model:=gpt", "parameter model: 'gpt' names no model; use one of: anthropic"),
+        ("task_planner", "model:=openai:gpt-4.1", "no key; set the environment variable OPENAI_API_KEY"),
+        ("process_scheduler", "strategy:=strem", "is 'strem'; use one of layered"),
+    ],
+)
+def test_a_node_that_cannot_work_ends_for_good(
+    processes: Processes,
+    node: str,
+    parameter: str,
+    says: str,
+    capfd: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    assert processes.start(node, parameter).wait(timeout=30) == os.EX_CONFIG
+    said = capfd.readouterr().err
+    assert said.count(says) == 1 and "Traceback" not in said
