@@ -230,38 +230,56 @@ def typed(conversation: Conversation) -> Iterator[Callable[[], str]]:
     from prompt_toolkit.auto_suggest import AutoSuggestFromHistory
     from prompt_toolkit.completion import Completer, Completion
     from prompt_toolkit.history import FileHistory
+    from prompt_toolkit.key_binding import KeyBindings
     from prompt_toolkit.patch_stdout import patch_stdout
 
     robot, words = conversation.client.robot, [*HELP]
 
     class Words(Completer):
-        """Complete a line, or its last word."""
+        """Complete a line, or its last word. The robot's sentences are made when they are first wanted: it takes a second."""
 
         def get_completions(self, document: Any, complete_event: Any) -> Iterable[Completion]:
+            if len(words) == len(HELP):
+                with suppress(SystemExit, typer.Exit):
+                    for one in phrases_of(told_skills(robot, WAIT_S), robot):
+                        words.extend((*one.english, *one.chinese))
             for text, begun in completions(document.text_before_cursor, words):
                 yield Completion(text, -len(begun))
 
-    def learn() -> None:
-        with suppress(SystemExit, typer.Exit):
-            for one in phrases_of(told_skills(robot, WAIT_S), robot):
-                words.extend((*one.english, *one.chinese))
+    keys = KeyBindings()
 
-    threading.Thread(target=learn, name="skills", daemon=True).start()
+    @keys.add("enter")
+    def _(event: Any) -> None:
+        """Halt before anything is drawn where the line is a stop word."""
+        text, buffer = event.current_buffer.text, event.current_buffer
+        if not is_stop(text, robot):
+            buffer.validate_and_handle()
+            return
+        conversation.halt()
+        conversation.say(f"{robot}> {text}")
+        buffer.reset(append_to_history=True)
+
     session: PromptSession[str] = PromptSession(
         f"{robot}> ",
         history=FileHistory(history_file()),
         auto_suggest=AutoSuggestFromHistory(),
         completer=Words(),
         complete_while_typing=False,
+        complete_in_thread=True,
+        key_bindings=keys,
         bottom_toolbar=conversation.doing,
         refresh_interval=TOOLBAR_S,
     )
-    conversation.say(f"{robot} listens. Type what it should do, or help; stop halts it.")
+    greetings = [f"{robot} listens. Type what it should do, or help; stop halts it."]
+
+    def greet() -> None:
+        while greetings:
+            conversation.say(greetings.pop())
 
     def read() -> str:
         while True:
             try:
-                return session.prompt()
+                return session.prompt(pre_run=greet)
             except KeyboardInterrupt:
                 if conversation.client.running or not session.default_buffer.text:
                     raise

@@ -12,14 +12,14 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields
 from enum import Enum
-from typing import Any, Protocol
+from typing import Any
 
 from diagnostic_msgs.msg import DiagnosticArray
 from ghostshell.action import RunTask
 from ghostshell.msg import KernelState, ProcessHeartbeat
 
 from ghostshell_ros.cli.robot_client import WAIT_S, absent
-from ghostshell_ros.cli.run_view import RunListener, RunView, counted
+from ghostshell_ros.cli.run_view import RunListener, RunScreen, RunView, counted
 from ghostshell_ros.runtime.goal_client import GoalClient, GoalEnd, SentGoal
 from ghostshell_ros.runtime.lifecycle import TOPIC as DRIVER_STATES
 from ghostshell_ros.runtime.lifecycle import DriverState
@@ -47,8 +47,6 @@ SETTLE_S, QUIET_END_S = 0.3, 0.05
 """After the end of a task its last events are waited for, until none came for QUIET_END_S."""
 HERE_S = 0.5
 """The robot is told at this interval that somebody follows the task; without it for 5 s the robot ends it."""
-KEPT = 50
-"""Number of newest tasks that a client remembers."""
 NODES = ("process_scheduler", "skill_kernel", "channel_scheduler")
 """Nodes that a task needs."""
 
@@ -87,27 +85,24 @@ class NotThereError(RuntimeError):
 
 def failure(why: str, code: int) -> RunTask.Result:
     """Return the end of a task that the robot did not report."""
-    return RunTask.Result(status=ProcessStatus.FAILED.value, error_code=code, error_msg=why)
-
-
-def achieved(end: RunTask.Result) -> Achievement:
-    """Return what was achieved of a task; one whose robot does not say is done where it succeeded."""
-    obeyed = end.status == ProcessStatus.STOPPED and not end.error_code  # a stop word
-    if end.achievement or not (obeyed or ProcessStatus(end.status).ended):
-        return Achievement(end.achievement)
-    return Achievement.DONE if obeyed or end.status == ProcessStatus.SUCCESS else Achievement.NOT_DONE
+    status, achievement = ProcessStatus.FAILED.value, Achievement.NOT_DONE.value
+    return RunTask.Result(status=status, achievement=achievement, error_code=code, error_msg=why)
 
 
 def exit_status(end: RunTask.Result) -> int:
     """Return the exit status of the command that followed a task; one that was ended before its end counts as not done."""
     stopped = end.status == ProcessStatus.STOPPED and end.error_code
-    return 1 if stopped else EXITS.get(achieved(end), 0)
+    return 1 if stopped else EXITS.get(Achievement(end.achievement), 0)
 
 
 def told(end: RunTask.Result, view: RunView | None = None) -> str:
     """Return how a task ended in one line, without the reason where the lines of `view` say it."""
     status = ProcessStatus(end.status)
-    name = achieved(end).name.replace("_", " ") if status in (ProcessStatus.SUCCESS, ProcessStatus.FAILED) else status.name
+    name = (
+        Achievement(end.achievement).name.replace("_", " ")
+        if status in (ProcessStatus.SUCCESS, ProcessStatus.FAILED)
+        else status.name
+    )
     calls = f"{counted(end.calls_done, 'call')} done" if end.calls_done or end.calls_failed else ""
     failed = f", {end.calls_failed} failed or refused" if end.calls_failed else ""
     why = end.error_msg if view is None or not view.has_told(end.process_id, end.error_msg) else ""
@@ -126,11 +121,7 @@ class Sent:
     why: str = ""
     end: RunTask.Result | None = None
     confirm_s: float = math.inf
-
-    @property
-    def running(self) -> bool:
-        """Return whether it has not ended."""
-        return self.end is None
+    told: bool = False
 
     def cancel(self, why: str) -> None:
         """Ask the robot to end it; its end is waited for at most CONFIRM_S."""
@@ -184,7 +175,7 @@ class RobotClient(RunListener):
     @property
     def running(self) -> list[Sent]:
         """Return the tasks that have not ended."""
-        return [sent for sent in self.sent if sent.running]
+        return [sent for sent in self.sent if sent.end is None]
 
     def lacking(self) -> list[str]:
         """Return the nodes that a task still needs, or else its drivers. Those of a halted robot do not come up."""
@@ -194,7 +185,7 @@ class RobotClient(RunListener):
     def send(self, instruction: str, timeout_s: float = math.inf) -> Sent:
         """Send a task that is to end after `timeout_s`. From any thread."""
         sent = Sent(instruction, timeout_s)
-        self.sent = [*self.sent[-KEPT:], sent]
+        self.sent = [*(one for one in self.sent if not one.told), sent]
         self.call_soon(self._send, sent)
         return sent
 
@@ -278,14 +269,6 @@ def signals() -> Iterator[list[int]]:
             signal.signal(number, handler)
 
 
-class Screen(Protocol):
-    """Show a run to whoever sent its tasks."""
-
-    def hear(self, kind: str, message: Any) -> None: ...
-    def say(self, text: str) -> None: ...
-    def refresh(self, waiting: str = "") -> None: ...
-
-
 _HEAD = ("stamp_s", "robot", "node", "session", "seq")
 
 
@@ -303,9 +286,6 @@ class JsonScreen:
     def show(self, **keys: Any) -> None:
         """Print an object."""
         print(json.dumps(keys, ensure_ascii=False), flush=True)
-
-    def say(self, text: str) -> None:
-        """Print no text."""
 
     def refresh(self, waiting: str = "") -> None:
         """Print nothing between events."""
@@ -325,7 +305,7 @@ def end_keys(end: RunTask.Result, instruction: str) -> dict[str, Any]:
         "type": "end",
         "instruction": instruction,
         "status": ProcessStatus(end.status).name,
-        "achievement": achieved(end).name,
+        "achievement": Achievement(end.achievement).name,
         "exit_status": exit_status(end),
         **{name: getattr(end, name) for name in same},
         "cost_usd": end.cost_usd if end.cost_usd >= 0 else None,
@@ -335,10 +315,9 @@ def end_keys(end: RunTask.Result, instruction: str) -> dict[str, Any]:
 class Follower:
     """Show what happens to the tasks that a client has sent. `step` is called again and again, on one thread."""
 
-    def __init__(self, client: RobotClient, screen: Screen) -> None:
+    def __init__(self, client: RobotClient, screen: RunScreen | JsonScreen) -> None:
         self.client, self.screen = client, screen
         self._held: list[tuple[str, Any]] = []
-        self._told: set[Sent] = set()
         self._heard_s = time.monotonic()
 
     def step(self, wait_s: float = 0.1) -> list[Sent]:
@@ -361,14 +340,15 @@ class Follower:
         while self._held and all(sent.process_id for sent in client.running):
             self.screen.hear(*self._held.pop(0))
         self.screen.refresh("waits for an answer of the robot" if client.running else "")
-        over = [sent for sent in client.sent if not sent.running and sent not in self._told and self._settled(sent, now_s)]
-        self._told.update(over)
+        over = [sent for sent in client.sent if sent.end and not sent.told and self._settled(sent, now_s)]
+        for sent in over:
+            sent.told = True
         return over
 
     @property
     def idle(self) -> bool:
         """Return whether each task has ended and its end is told."""
-        return all(sent in self._told for sent in self.client.sent)
+        return all(sent.told for sent in self.client.sent)
 
     def _settled(self, sent: Sent, now_s: float) -> bool:
         process = self.client.view.model.processes.get(sent.process_id)
@@ -377,7 +357,7 @@ class Follower:
 
 
 def run_task(
-    client: RobotClient, instruction: str, screen: Screen, *, timeout_s: float, detach: bool = False
+    client: RobotClient, instruction: str, screen: RunScreen | JsonScreen, *, timeout_s: float, detach: bool = False
 ) -> RunTask.Result:
     """Send an instruction and show what happens until the task has ended, or only until it has begun.
 
@@ -391,16 +371,16 @@ def run_task(
         while True:
             if asked_to_end:
                 sent.cancel(f"asked to end by {signal.Signals(asked_to_end[0]).name}")
-            if len(asked_to_end) > 1 and sent.running:
+            if len(asked_to_end) > 1:
                 sent.unconfirmed()
             try:
                 if follower.step():
                     break
             except (OSError, SystemExit):  # the terminal has gone, or the reader of the pipe, for which rich exits
                 sent.cancel("nobody reads any more")
-                if not sent.running:
+                if sent.end is not None:
                     break
-            if detach and sent.process_id and sent.running:
+            if detach and sent.process_id and sent.end is None:
                 how = f"it goes on; ghostshell stop {sent.process_id} ends it"
                 return RunTask.Result(status=ProcessStatus.IN_PROGRESS.value, error_msg=how, process_id=sent.process_id)
     assert sent.end is not None

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from ghostshell.action import RunTask
 
-from ghostshell_ros.cli.follow import CONFIRM_S, SILENT_S, JsonScreen, Sent, achieved, end_keys, exit_status, told
+from ghostshell_ros.cli.follow import CONFIRM_S, SILENT_S, JsonScreen, Sent, end_keys, exit_status, failure, told
 from skill_kernel.codes import Achievement, CallCode, Outcome, TaskCode
 from skill_kernel.events import CallEvent, CallKind, Notice
 from skill_kernel.processes.process import ProcessStatus
@@ -34,21 +34,20 @@ def end(status: ProcessStatus, achievement: Achievement = Achievement.OPEN, **fi
         (end(ProcessStatus.STOPPED, Achievement.PARTLY_DONE, error_code=int(TaskCode.CANCELLED)), 1, "STOPPED"),
         (end(ProcessStatus.STOPPED, Achievement.DONE, error_msg="halted"), 0, "STOPPED (halted)"),
         (end(ProcessStatus.IN_PROGRESS), 0, "IN_PROGRESS"),
-        (end(ProcessStatus.SUCCESS), 0, "DONE"),
-        (end(ProcessStatus.FAILED), 1, "NOT DONE"),
+        (failure("silent", TaskCode.NODE_UNAVAILABLE), 1, "NOT DONE (silent)"),
     ],
 )
 def test_an_end_is_an_exit_status_and_a_line(result: RunTask.Result, status: int, said: str) -> None:
     assert (exit_status(result), told(result)) == (status, said)
     keys = end_keys(result, "nod")
-    assert keys["exit_status"] == status and keys["achievement"] == achieved(result).name
+    assert keys["exit_status"] == status and keys["achievement"] == Achievement(result.achievement).name
     assert json.loads(json.dumps(keys)) == keys
 
 
 def test_a_reason_that_was_told_is_not_told_again() -> None:
     view: Any = SimpleNamespace(has_told=lambda process_id, error: error == "why")
-    assert told(end(ProcessStatus.FAILED, error_msg="why"), view) == "NOT DONE"
-    assert told(end(ProcessStatus.FAILED, error_msg="another"), view) == "NOT DONE (another)"
+    assert told(failure("why", 1), view) == "NOT DONE"
+    assert told(failure("another", 1), view) == "NOT DONE (another)"
 
 
 def test_events_are_json_objects_with_the_names_of_the_messages(capsys: pytest.CaptureFixture[str]) -> None:
@@ -92,12 +91,12 @@ def sent(**fields: Any) -> tuple[Sent, Goal]:
 def test_a_task_beyond_its_time_is_cancelled_and_its_end_is_waited_for() -> None:
     task, goal = sent(timeout_s=8.0)
     task.look(7.9, 0.0)
-    assert task.running and not goal.cancelled
+    assert task.end is None and not goal.cancelled
     task.look(8.1, 0.0)
-    assert task.running and goal.cancelled == 1 and task.why == "not done within 8 s"
+    assert task.end is None and goal.cancelled == 1 and task.why == "not done within 8 s"
     task.look(8.2, 0.0)
     task.look(task.confirm_s - 0.1, 0.0)
-    assert task.running and goal.cancelled == 1
+    assert task.end is None and goal.cancelled == 1
     task.look(task.confirm_s + 0.1, 0.0)
     assert task.end is not None and "not done within 8 s; no answer says that it has ended" in task.end.error_msg
     assert CONFIRM_S <= 5.0
@@ -106,6 +105,6 @@ def test_a_task_beyond_its_time_is_cancelled_and_its_end_is_waited_for() -> None
 def test_a_task_of_a_silent_robot_ends_as_failed() -> None:
     task, goal = sent()
     task.look(1.0, SILENT_S)
-    assert task.running
+    assert task.end is None
     task.look(1.0, SILENT_S + 0.1)
     assert task.end is not None and "silent" in task.end.error_msg and exit_status(task.end) == 1 and goal.cancelled == 1
