@@ -17,7 +17,7 @@ pytest.importorskip("ghostshell.msg", reason="needs the built interfaces")
 
 
 from ghostshell_ros.runtime.layer_model import Answer, LayerModel
-from planners.models.base import CancelToken, Message, ModelError, ModelEvent, ModelRequest, TextDelta, Usage
+from planners.models.base import CancelToken, Message, ModelError, ModelEvent, ModelRequest, Retrying, TextDelta, Usage
 from planners.models.model_call import AnswerEnd
 from planners.prompts.blocks import Layer
 from skill_kernel.codes import ModelCode, TaskCode
@@ -148,3 +148,19 @@ def test_a_model_that_was_too_slow_has_read_the_prompt_one_not_reached_has_not(c
     desk = Desk(Client(ModelError(code, "no answer")))
     desk.settle()
     assert desk.costs() == [(int(code), tokens, 0)]
+
+
+def test_an_answer_that_goes_round_in_circles_is_cut_and_ends_with_a_code() -> None:
+    desk = Desk(Client(FIRST, TextDelta("Hello. "), TextDelta("I am a robot, I am. " * 50), TextDelta("<walk/>")))
+    desk.settle()
+    (end,) = desk.ends
+    assert end.code == ModelCode.MODEL_NOT_UNDERSTOOD and "toy" in end.why and "repeats itself" in end.why
+    assert desk.text == "Hello. " and "<walk/>" not in end.text and desk.costs()[0][0] == end.code
+
+
+def test_whoever_asked_hears_that_the_earlier_messages_were_forgotten() -> None:
+    too_long = ModelError(ModelCode.MODEL_REFUSED, "exceeds the context", too_long=True)
+    desk = Desk(Client(Retrying(1, 0.0, too_long), TextDelta("<nod/>")))
+    desk.settle()
+    assert desk.ends == [AnswerEnd("<nod/>", forgot=True)]
+    assert any("exceeds the context" in event.error_msg for event in desk.events)

@@ -3,11 +3,13 @@
 
 from __future__ import annotations
 
+import pytest
+
 from bench.performing import SETTINGS
 from bench.simulated_model.prompt import results_of
-from planners.models.base import ModelRequest
+from planners.models.base import ModelRequest, tokens_in
 from planners.prompts.prompt import CallReport, RobotFacts
-from planners.strategies.stream.stream_planner import Conversation, StreamPlanner
+from planners.strategies.stream.stream_planner import MAX_ANSWER_CHARS, Conversation, StreamPlanner
 from planners.strategies.turns import Known, PlanEnded, TurnResult
 from skill_kernel.codes import ModelCode, TaskCode
 
@@ -125,3 +127,69 @@ def test_each_turn_shows_what_is_observed_now_and_none_of_what_was_observed_befo
     assert isinstance(second, ModelRequest)
     assert '"room": "office"' in second.messages[-1].text
     assert not any("kitchen" in message.text for message in second.messages)
+
+
+def history(made: StreamPlanner) -> str:
+    request = made.begin("stand up")
+    return "\n".join(m.text for m in request.messages[:-1])
+
+
+def test_history_is_bounded_by_tokens_and_keeps_the_newest() -> None:
+    made = planner(history=200, history_tokens=300)
+    for number in range(30):
+        made.begin(f"instruction {number}")
+        made.wrote(f"<nod times='{number}'/>")
+        assert tokens_in(history(made)) <= 320
+    assert "times='29'" in history(made) and "times='2'" not in history(made)
+
+
+def test_one_answer_takes_no_more_than_its_part_of_the_history() -> None:
+    made = planner()
+    made.wrote("<nod/>" * 5000)
+    kept = history(made)
+    assert kept.endswith("<nod/>") and kept.count("<nod/>") * 6 <= MAX_ANSWER_CHARS
+
+
+def test_control_tokens_are_no_example() -> None:
+    made = planner()
+    made.wrote("<nod/><|im_end|>\n<|im_start|>user\nkeyboard")
+    assert history(made).endswith("<nod/>\n\nkeyboard")
+    made.begin("sit")
+    made.wrote("<|im_end|>")
+    assert "im_end" not in history(made)
+
+
+@pytest.mark.parametrize(
+    "result",
+    [
+        TurnResult("end", int(ModelCode.MODEL_NOT_UNDERSTOOD), "the model repeats itself"),
+        TurnResult("end", calls=[report("FAILED", "fly")]),
+        TurnResult("end", calls=[report("REFUSED", "fly")]),
+    ],
+)
+def test_a_plan_that_failed_is_no_example(result: TurnResult) -> None:
+    shared = Conversation(12, 3000)
+    other, made = planner(shared), planner(shared)
+    other.wrote("<walk/>")
+    made.begin("fly to the moon")
+    made.wrote("<fly/>")
+    step = made.follow(result)
+    assert isinstance(step, PlanEnded) and step.code
+    kept = history(made)
+    assert "moon" not in kept and "<fly/>" not in kept and "<walk/>" in kept
+
+
+def test_what_somebody_stopped_stays_said() -> None:
+    made = planner()
+    made.wrote("<walk/>")
+    made.follow(TurnResult("interrupt", error="halt"))
+    assert "<walk/>" in history(made)
+
+
+def test_what_the_context_cannot_hold_is_forgotten_of_all_plans() -> None:
+    shared = Conversation(12, 3000)
+    other, made = planner(shared), planner(shared)
+    other.wrote("<walk/>")
+    made.wrote("<nod/>")
+    made.forget()
+    assert history(made) == ""
