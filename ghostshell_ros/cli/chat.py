@@ -102,7 +102,7 @@ class Conversation:
                 except KeyboardInterrupt:
                     if not self.end_tasks("Ctrl-C"):
                         break
-                except (EOFError, SystemExit):
+                except (EOFError, SystemExit, OSError):
                     break
         finally:
             self.end_tasks("the chat has ended")
@@ -204,7 +204,7 @@ def piped(conversation: Conversation) -> Iterator[Callable[[], str]]:
     arrived: queue.Queue[str] = queue.Queue()
 
     def take() -> None:
-        for line in sys.stdin:
+        for line in (raw.decode(errors="replace") for raw in sys.stdin.buffer):
             if is_stop(line, conversation.client.robot):
                 conversation.halt()
             else:

@@ -87,7 +87,7 @@ def teleop(
 
     The base obeys from the first moment on and nobody else moves it until this command ends. A task that would go on then is
     named, and ended unless you say that it may. If the command ends in any other way than by a key (a lost connection), the
-    robot halts. Exit status: 0, or 2 when no robot answers.
+    robot halts. Exit status: 0, 1 when a task does not end, 2 when no robot answers.
     """
     import time
 
@@ -120,8 +120,9 @@ def teleop(
         node.create_subscription(ProcessArray, "processes", hear, LATCHED)
         begun_s = time.monotonic()
         while not services["release_teleop"].wait_for_service(timeout_sec=LOOK_S):
-            if why := absent(node, robot, time.monotonic() - begun_s, wait):
-                fail(f"{why} (a base that can be driven is looked for: {robot}/release_teleop)")
+            waited_s = time.monotonic() - begun_s
+            if (why := absent(node, robot, waited_s, wait)) or waited_s > wait:
+                fail(why or f"robot '{robot}' has no base that can be driven (no service release_teleop answers)")
         print(HELP)
         keyboard, todo, asked = Keyboard(speed, turn), "", False
         _show(keyboard.shown())
@@ -147,7 +148,10 @@ def teleop(
                     for process_id in goes_on(processes):
                         stop = ControlProcess.Request(process_id=process_id, cause="teleop")
                         stop.command = ControlProcess.Request.STOP
-                        rclpy.spin_until_future_complete(node, ending.call_async(stop), timeout_sec=END_S)
+                        ended = ending.call_async(stop)
+                        rclpy.spin_until_future_complete(node, ended, timeout_sec=END_S)
+                        if process_id in goes_on(processes) and not (ended.done() and ended.result().success):
+                            fail("a task does not confirm its end; the base is not given back, so the robot halts", status=1)
                 if todo in services:
                     services[todo].call_async(Trigger.Request())
                 elif todo == "clear_halt":
