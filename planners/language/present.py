@@ -9,7 +9,7 @@ from typing import Any
 
 from planners.language.lexicon import FILLERS
 from planners.language.parser import CommandParser
-from planners.language.questions import CHINESE_NAMES, WORDS, Question, is_question, listed, readable, same_thing, with_article
+from planners.language.questions import WORDS, Question, chinese_name, is_question, listed, readable, same_thing, with_article
 from planners.language.words import clean, words_of
 from planners.prompts.prompt import RobotFacts
 from planners.scene import IN_SIGHT_S, Present
@@ -23,7 +23,7 @@ from skill_kernel.processes.process import Process, ProcessStatus
 SEEN = "object_detections"
 AHEAD_RAD = math.radians(20.0)
 """A thing at a smaller bearing is ahead."""
-TOLD_TASKS, TOLD_PHRASES, WHY_CHARS = 3, 6, 100
+TOLD_TASKS, TOLD_PHRASES, WHY_CHARS = 3, 6, 60
 """Tasks and commands that an answer names at most, and characters that it keeps of why a task failed."""
 
 
@@ -50,7 +50,7 @@ class PresentAnswerer:
 
     def _where(self) -> str:
         room, pose = self._fresh("room"), self._fresh("pose")
-        at = {"x": pose.x, "y": pose.y} if isinstance(pose, Pose) else {}
+        at = {"x": round(pose.x, 1) + 0.0, "y": round(pose.y, 1) + 0.0} if isinstance(pose, Pose) else {}
         if not room and not at:
             return self._unknown("room")
         return self._say(("in_room_at" if at else "in_room") if room else "at", room=self._name(str(room)), **at)
@@ -153,7 +153,7 @@ class PresentAnswerer:
 
     def _name(self, name: str) -> str:
         """Return a name in the language of the question."""
-        return CHINESE_NAMES.get(name, readable(name)) if self._asked.language == "zh" else readable(name)
+        return chinese_name(name) if self._asked.language == "zh" else readable(name)
 
     def _listed(self, items: Iterable[str]) -> str:
         return listed(items) if self._asked.language == "en" else "、".join(items)

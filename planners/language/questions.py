@@ -46,7 +46,7 @@ WORDS: dict[str, Any] = read_yaml(text_beside(__file__, "questions.yaml"), stric
 ROWS = [tuple(row.split(": ", 1)) for row in WORDS["forms"].splitlines()]
 _ENGLISH_NAMES = CHINESE | {chinese: name for name, chinese in WORDS["names"].items()}
 _STAND_FOR = {word.replace("_", " "): name for name, words in WORDS["stand_for"].items() for word in words.split()}
-CHINESE_NAMES = {name: chinese for chinese, name in reversed(CHINESE.items())} | WORDS["names"]
+_CHINESE_NAMES: dict[str, str] = {name: chinese for chinese, name in reversed(CHINESE.items())} | WORDS["names"]
 _CJK = "[\u3400-\u9fff]"
 _CHINESE_TEXT = re.compile(_CJK)
 _SPANS_S = {word: UNITS[word][1] for word in ("second", "minute")} | {
@@ -166,6 +166,11 @@ def listed(items: Iterable[str], limit: int = 8) -> str:
 def readable(name: str) -> str:
     """Return a name without its underscores."""
     return name.replace("_", " ")
+
+
+def chinese_name(name: str) -> str:
+    """Return the Chinese word for a room or a thing, where there is one."""
+    return _CHINESE_NAMES.get(name, readable(name))
 
 
 def with_article(label: str) -> str:

@@ -8,7 +8,7 @@ from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from planners.language.questions import Question, is_question, listed, readable, same_thing, with_article
+from planners.language.questions import WORDS, Question, chinese_name, is_question, listed, readable, same_thing, with_article
 from planners.memory.query import LIMITED, Query, words_of
 from planners.memory.records import Kind, Record, Spot, Viewer
 from planners.memory.store import Store
@@ -148,6 +148,10 @@ class Answerer:
             most = max(int(r.data.get("count", 1)) for r in sightings)
             often = f"{times(len(sightings))}{self._when()}, at most {most} at a time"
             return Answer(f"{who} saw {with_article(label)} {often}, last {spot} {at}.", tuple(sightings))
+        if self._asked.language == "zh":
+            told = {"thing": chinese_name(label), "room": chinese_name(one.spot.room or "?"), "at": clock(one.time_s)}
+            said = WORDS["answers"]["saw"]["zh"].format(robot=one.provenance.robot, **told)
+            return Answer(said, tuple(sightings))
         yes = elsewhere or ("Yes: " if form == "whether_seen" else "")
         habit = self._store.by_key(f"habit:place:{label}") if form == "last_seen" else None
         other = habit is not None and habit.spot.room != one.spot.room
@@ -157,7 +161,9 @@ class Answerer:
     def _unseen(self, wanted: str) -> Answer | None:
         """Return that it was never seen, or None where other passages tell of it."""
         told = self._words(wanted, (Kind.NOTE, Kind.CALL, Kind.HABIT, Kind.RELATION, Kind.ENTITY))
-        return None if any(map(is_evidence, told)) else self._nothing(f"no {wanted}")
+        said = self._nothing(f"no {wanted}").text.rstrip(".")
+        text = WORDS["answers"]["never_saw"][self._asked.language].format(said=said, thing=chinese_name(wanted))
+        return None if any(map(is_evidence, told)) else Answer(text)
 
     def _things(self) -> Answer:
         found = self._inside(self._find(Kind.SIGHTING))

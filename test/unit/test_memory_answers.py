@@ -33,7 +33,7 @@ from skill_kernel.codes import ModelCode
         ("Where did you last see the ball?", "last_seen", "I last saw the ball in the kitchen near (1.0, 2.0) at 12:00:09."),
         ("where is my red ball", "last_seen", "I last saw the ball in the kitchen near (1.0, 2.0) at 12:00:09."),
         ("When did you first see the apple?", "when_seen", "I first saw the apple in the office near (1.0, 2.0) at 12:00:59."),
-        ("Have you seen a unicorn?", "whether_seen", "I remember no unicorn."),
+        ("Have you seen a unicorn?", "whether_seen", "I remember no unicorn; show it to me, or send me to look."),
         (
             "Did you see the ball in the office?",
             "whether_seen",
@@ -113,7 +113,10 @@ def test_questions_words_that_were_said_and_failures_are_no_evidence(memory: Mem
         record(Kind.OUTCOME, "kalos ended “is there a unicorn?”: success", instruction="is there a unicorn?", status="SUCCESS"),
         record(Kind.EPISODE, "kalos worked on “where are you?”: success.", instruction="where are you?", status="SUCCESS"),
     ).result()
-    assert memory.ask("is there a unicorn in the lounge?", robot="kalos").text == "I remember no unicorn."
+    assert (
+        memory.ask("is there a unicorn in the lounge?", robot="kalos").text
+        == "I remember no unicorn; show it to me, or send me to look."
+    )
     assert memory.ask("why is a unicorn white?", robot="kalos").text == "I remember nothing of that."
     assert memory.ask("what have you done?", robot="kalos").text == "I remember no task."
     memory.put(record(Kind.EPISODE, "kalos worked on “bark”: success.", instruction="bark", status="SUCCESS")).result()
@@ -129,7 +132,9 @@ def test_a_passage_must_hold_most_words_of_the_question(walked: Memory) -> None:
 
 def test_a_question_in_chinese_finds_what_was_seen(walked: Memory) -> None:
     found = walked.ask("你最后在哪里看到球？", robot="kalos")
-    assert (found.form, found.sources[0].data["label"]) == ("last_seen", "ball")
+    assert (found.form, found.text) == ("last_seen", "记得在厨房看到球（2026-05-04 12:00:09，kalos）。")
+    assert walked.ask("客厅里有苹果吗？", robot="kalos").text.startswith("记得在办公室看到苹果")
+    assert walked.ask("客厅里有门吗？", robot="kalos").text == "我的记忆里没有门；请带我去看看。"
 
 
 def test_private_records_stay_out_of_the_answers_of_others(memory: Memory) -> None:
