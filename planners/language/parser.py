@@ -239,7 +239,8 @@ class InstructionReader:
         except CannotDo as error:
             raise Unclear("cannot", understood=True, what=self._briefly(kept), why=error) from error
         except NotUnderstood as error:
-            if self._previous and all(_modifies(w) for w in bare) and any(_redirects(w) for w in bare):
+            redirects = any(_redirects(w) for w in bare) and not any(w.text == "but" for w in kept)
+            if self._previous and redirects and all(_modifies(w) for w in bare):
                 verbs = [w for w in self._previous if not _modifies(w)]
                 if (inherited := self._movement([*verbs, *kept])) is None:
                     raise self._not_understood(kept) from error

@@ -6,7 +6,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, islice
 
 from planners.language.lexicon import EXAMPLES, FILLERS
 from planners.language.skills import Entry
@@ -33,13 +33,16 @@ class Phrasebook:
         self._entries, self._read = entries, read
 
     def phrases(self, most: int = 3) -> list[Phrases]:
-        """Return up to `most` sentences a language for each skill that can be said, and what can be said to every robot."""
+        """Return up to `most` everyday sentences a language for each skill, one of its own words where there is none, and what
+        can be said to every robot."""
         found: dict[str, tuple[list[str], list[str]]] = {e.skill.name: ([], []) for e in self._entries}
         for chinese in (False, True):
-            for said in self._candidates(chinese=chinese):
-                mine = found.get(self._skill(said))
-                if mine is not None and len(mine[chinese]) < most:
-                    mine[chinese].append(said)
+            for said in EXAMPLES[_language(chinese)]:
+                if (skill := self._skill(said)) in found and len(found[skill][chinese]) < most:
+                    found[skill][chinese].append(said)
+        for entry in self._entries:
+            own = (said for said in self._own(entry) if self._skill(said) == entry.skill.name)
+            found[entry.skill.name][0].extend([] if found[entry.skill.name][0] else islice(own, 1))
         listed = [Phrases(e.skill.name, _summary(e), *map(tuple, found[e.skill.name])) for e in self._entries]
         builtin = Phrases("", "Speak, wait, or end everything.", *_BUILT_IN)
         return [*(one for one in listed if one.english), builtin]
@@ -60,21 +63,14 @@ class Phrasebook:
                 found.setdefault(_TAG.findall(source)[0] if source.startswith("<") else "", said)
         return list(found.values())
 
-    def _candidates(self, *, chinese: bool) -> Iterator[str]:
-        """Yield sentences that some robots understand, then those made of the names and values of this robot's skills."""
-        yield from EXAMPLES[_language(chinese)]
-        if not chinese:
-            yield from chain.from_iterable(map(self._own, self._entries))
-
     def _own(self, entry: Entry) -> Iterator[str]:
-        """Yield sentences made of a skill's name, its docstring and its values; not all of them are understood."""
+        """Yield sentences made of a skill's docstring, name and values; not all of them are understood."""
         name = " ".join(k.text for k in entry.name)
-        doc = re.split(r"[,.:;(]", entry.skill.description)[0].lower()
+        doc = re.split(r"[,.:;(]", entry.skill.description)[0].strip().lower()
         values = [value.replace("_", " ") for p in entry.parameters for value in p.choices]
         yield from (doc, " ".join(k.text for k in entry.name if k.stem not in entry.common), name)
         for value in values:
-            said = (value, f"{value} {name}", f"{name} {value}", f"{doc.split(' ')[0]} the {value}")
-            yield from [one for one in said if self._skill(one) == entry.skill.name][:1]
+            yield from (value, f"{value} {name}", f"{name} {value}", f"{doc.split(' ')[0]} the {value}")
 
     def _skill(self, said: str) -> str:
         """Return the one skill that a sentence uses, "" where it uses none or several."""

@@ -203,7 +203,9 @@ class Entry:
         self.sideways = self.verb == "step" and any({"left", "right"} <= set(p.choices) for p in self.parameters)
         """Whether it steps to a side."""
         self.walks = (self.means("walk") or self.sideways) and any(p.dimension == "length" for p in self.parameters)
-        self.moves = self.walks or self.means("walk", "turn", "look", "head") or concept(self.verb) in ("walk", "search", "follow")
+        self.moves = (
+            self.walks or self.means("walk", "turn", "look", "head") or concept(self.verb) in ("walk", "search", "follow")
+        )
         self.choices = {p.name: _choices(p) for p in self.parameters if p.kind == "choice"}
         self.keeps_open = "until_reset" in skill.injected
         """Whether it may stand open until it is reset."""
@@ -479,7 +481,11 @@ class Attempt:
         return min(wanted / p.factor, *bounds) if bounds else wanted / p.factor
 
     def _missing(self, p: Parameter) -> float:
-        if p.is_number and p.dimension in _STANDARD:
+        if (
+            p.is_number
+            and p.dimension in _STANDARD
+            and len([q for q in self.entry.parameters if q.required and q.is_number]) == 1
+        ):
             return self._standard(p)
         if p.roles & {"speed", "size", "volume"} and (middle := p.fraction(0.5)) is not None:
             return middle
