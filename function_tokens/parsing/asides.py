@@ -28,7 +28,7 @@ CONTROL = re.compile(
 """Control tokens: a name in `<|…|>`, the elements and brackets that stand for the limits of texts and turns, and the role
 behind one that begins a turn."""
 _control_element = re.compile(rf"{_ELEMENT}|\uff5c.{{1,60}}\uff5c").fullmatch
-_CONTROL_BEGUN = rf"{_HEADER}\s*\w{{0,9}}|<?[<\[][^<>\[\]\s]{{0,62}}|<</?SYS>"
+_control_begun = re.compile(rf"(?:{_HEADER}\s*\w{{0,9}}|<?[<\[][^<>\[\]\s]{{0,62}}|<</?SYS>)\Z").search
 _NEVER = "(?!)"
 
 
@@ -40,8 +40,8 @@ class AsideFilter:
     """
 
     def __init__(self, mark: str = _NEVER, mark_begun: str = _NEVER) -> None:
-        self._asides = re.compile(rf"(?<=\n)(?:{mark})|{CONTROL.pattern}")
-        self._begun = re.compile(rf"(?:(?<=\n)(?:{mark_begun})|{_CONTROL_BEGUN})\Z")
+        self._mark = re.compile(rf"(?<=\n)(?:{mark})")
+        self._mark_begun = re.compile(rf"(?<=\n)(?:{mark_begun})\Z").search
         self._waiting: FunctionToken | None = None
         self._line_begins = self._utterance_begins = True
         self._repairs: list[Repair] = []
@@ -84,24 +84,28 @@ class AsideFilter:
             token = more._replace(kind=TokenKind.CHAR, text=token.text + more.text, start=token.start)
         if token is None:
             return []
-        before = "\n" if self._line_begins else " "
-        text = before + token.text
-        ready = text
-        while more is not None and len(text) <= MAX_WAITING and (begun := self._begun.search(ready)):
-            ready = text[: begun.start()]
-        clean = self._asides.sub("", ready)[1:]
+        may_go_on = more is not None and len(token.text) <= MAX_WAITING
+        begun = _control_begun(token.text) if may_go_on else None
+        ready = token.text[: begun.start()] if begun else token.text
+        rest = token.text[len(ready) :]
+        for aside in CONTROL.findall(ready):
+            self._leave_out(aside.strip(), token)
+        line = ("\n" if self._line_begins else " ") + CONTROL.sub("", ready)
+        if may_go_on and (begun := self._mark_begun(line)):
+            line, rest = line[: begun.start()], line[begun.start() :] + rest
+        clean = self._mark.sub("", line)[1:]
         words = clean.strip().lower()
-        silent = self._utterance_begins and words and NO_ANSWER.startswith(words) and len(text) <= MAX_WAITING
-        if silent and more is not None:
-            self._waiting = token
+        silent = self._utterance_begins and words and NO_ANSWER.startswith(words)
+        if silent and may_go_on:
+            self._waiting = token._replace(kind=TokenKind.CHAR, text=line[1:] + rest)
             return []
-        for aside in self._asides.findall(ready):
+        for aside in self._mark.findall(line):
             self._leave_out(aside.strip(), token)
         if silent and words == NO_ANSWER:
             self._leave_out(NO_ANSWER, token)
-            clean = ""
-        if rest := text[len(ready) :]:
-            self._waiting = token._replace(text=rest)
+            clean = clean[: -len(clean.lstrip())]
+        if rest:
+            self._waiting = token._replace(kind=TokenKind.CHAR, text=rest)
         if clean:
             self._line_begins, self._utterance_begins = clean.endswith("\n"), self._utterance_begins and not words
         if clean == token.text:
