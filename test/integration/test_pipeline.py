@@ -29,7 +29,7 @@ from bench.simulated_model.model_server import Fault, ModelServer
 from ghostshell_ros.runtime.goal_client import GoalEnd
 from pipeline_support import BroughtUp, Observer, brought_up, config_dir, missing, only
 from ros_support import wait_until
-from skill_kernel.codes import CallCode, ModelCode, Outcome, ParseCode, TaskCode
+from skill_kernel.codes import Achievement, CallCode, ModelCode, Outcome, ParseCode, TaskCode
 from skill_kernel.events import CallKind, NoticeKind, ProcessKind, StreamKind
 from skill_kernel.robot import RobotConfig
 
@@ -119,11 +119,33 @@ def test_a_task_walks_gives_feedback_and_a_result(watch: Observer, server: Model
     result = task.result(30.0)
     assert task.ends[0][0] is GoalEnd.SUCCEEDED, result
     assert (result.status, result.error_code, result.calls_done) == (ProcessState.SUCCESS, 0, 2)
+    assert result.achievement == Achievement.DONE
     assert result.prompt_tokens > 100 and result.completion_tokens > 5 and "2 calls done" in result.summary
     statuses = [f.state.status for f in task.feedback]
     assert statuses[0] == ProcessState.IN_PROGRESS and len(statuses) >= 3
     assert start is not None and watch.pose is not None
     assert 0.06 < math.dist(start[:2], watch.pose[:2]) < 0.2
+
+
+def test_an_answer_that_only_talks_is_an_answer_and_nothing_else_is_heard(watch: Observer, server: ModelServer) -> None:
+    server.answer = "TURN 0\nI like to sit here.<|im_end|>\n<|im_start|>user\n"
+    task = watch.task("nod twice")
+    result = task.result(20.0)
+    assert (result.status, result.achievement) == (ProcessState.SUCCESS, Achievement.ANSWERED), result
+    said = only(watch.drained(task.process_id), "text").args_json
+    assert "sit here" in said and "im_end" not in said and "TURN" not in said
+    left_out = [e.error_msg for e in watch.of(task.process_id, StreamKind.REPAIR) if "not for ears" in e.error_msg]
+    assert len(left_out) == 3
+
+
+def test_an_answer_that_goes_round_in_circles_is_cut_and_is_no_example(watch: Observer, server: ModelServer) -> None:
+    server.answer = "<|im_end|>\n" * 400
+    result = watch.task("nod").result(20.0)
+    assert (result.status, result.achievement) == (ProcessState.FAILED, Achievement.NOT_DONE), result
+    assert result.error_code == ModelCode.MODEL_NOT_UNDERSTOOD and "over and over" in result.error_msg
+    server.answer = NOD
+    assert watch.task("nod again").result(20.0).achievement == Achievement.DONE
+    assert "im_end" not in str(server.requests[-1].body["messages"])
 
 
 def test_a_function_starts_while_the_model_is_still_writing(watch: Observer, server: ModelServer) -> None:
@@ -183,7 +205,8 @@ def test_control_process_stops_the_running_task(watch: Observer, server: ModelSe
     watch.wait_event(CallKind.STARTED, process_id=task.process_id)
     request = ControlProcess.Request(command=ControlProcess.Request.STOP, cause="enough")
     assert watch.ask(watch.control, request).success
-    assert task.result(3.0).status == ProcessState.STOPPED
+    end = task.result(3.0)
+    assert (end.status, end.achievement) == (ProcessState.STOPPED, Achievement.PARTLY_DONE)
     assert only(watch.drained(task.process_id, 3.0), "spider_run_distance").outcome == Outcome.INTERRUPTED
     assert watch.ask(watch.control, request).error_code == ControlProcess.Request.NO_SUCH_PROCESS
 
