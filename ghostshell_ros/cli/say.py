@@ -30,7 +30,7 @@ def _robot(context: typer.Context, robot: str) -> str:
     return only_robot() if source is None or source.name == "DEFAULT" else _namespace(robot)
 
 
-_ROBOT_HELP = "name of the robot; without it, the only one that is there"
+_ROBOT_HELP = "name of the robot; without it, the only one of this machine, or of the network"
 Robot = Annotated[
     str, typer.Option("--robot", envvar="GHOSTSHELL_ROBOT", callback=_robot, help=_ROBOT_HELP, show_default=False)
 ]
