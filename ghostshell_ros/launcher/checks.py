@@ -40,18 +40,22 @@ class Start:
 
     def check(self, environment: Mapping[str, str]) -> Review:
         """Return why the robot cannot be launched, and what it will miss if it is."""
+        from planners.installed_strategies import strategy_names
+
         found = review(self.robot)
-        faults = [*self._faults_of_name(environment), *found.faults]
-        remarks = list(found.remarks)
+        faults, remarks = [*self._faults_of_name(environment), *found.faults], [*found.remarks]
         for spec in dict.fromkeys(filter(None, (self.model, self.fast_model))):
             fault, remark = check_model(spec, self.models, environment)
-            faults += [fault] if fault else []
-            remarks += [remark] if remark else []
-        return Review((*faults, *self._faults_of_strategy()), tuple(remarks))
+            faults.append(fault)
+            remarks.append(remark)
+        if self.strategy and self.strategy not in (known := strategy_names()):
+            hint = nearest(self.strategy, known)
+            faults.append(f"there is no strategy '{self.strategy}'{hint}; use one of {', '.join(known)}")
+        return Review(tuple(filter(None, faults)), tuple(filter(None, remarks)))
 
     def _faults_of_name(self, environment: Mapping[str, str]) -> Iterator[str]:
         name = self.name.strip("/")
-        if not re.fullmatch(r"[A-Za-z_]\w*(/[A-Za-z_]\w*)*", name, re.ASCII):
+        if name and not re.fullmatch(r"[A-Za-z_]\w*(/[A-Za-z_]\w*)*", name, re.ASCII):
             yield f"robot_name is '{self.name}'; it must be of letters, digits and underscores, no digit first"
         if fault := fault_of_domain(environment):
             yield fault
@@ -60,12 +64,6 @@ class Start:
                 f"robot '{name}' already runs on this machine, in ROS domain {domain}, and was left alone; end its launch, "
                 "or give this one another name (robot_name:=NAME) or domain (ROS_DOMAIN_ID)"
             )
-
-    def _faults_of_strategy(self) -> Iterator[str]:
-        from planners.installed_strategies import strategy_names
-
-        if self.strategy and self.strategy not in (known := strategy_names()):
-            yield f"there is no strategy '{self.strategy}'{nearest(self.strategy, known)}; use one of {', '.join(known)}"
 
 
 def starts_of(specs: Iterable[ProcessSpec], package: str) -> dict[str, tuple[Start, Mapping[str, str]]]:

@@ -34,7 +34,7 @@ def inline(**values: object) -> InlineParameters:
 
 
 def test_a_sound_robot_may_be_launched() -> None:
-    assert COCO.check({}) == Review(())
+    assert COCO.check({}) == Start("coco").check({}) == Review(())
 
 
 @pytest.mark.parametrize(
@@ -43,7 +43,6 @@ def test_a_sound_robot_may_be_launched() -> None:
         (Start("coko", "x"), {}, "there is no robot 'coko'; did you mean 'coco'"),
         (Start("coco", "9x"), {}, "robot_name is '9x'"),
         (Start("coco", "''"), {}, "robot_name is"),
-        (Start("coco", ""), {}, "robot_name is ''; it must be of letters"),
         (Start("coco", "coco", model="gpt"), {}, "'gpt' names no model"),
         (Start("coco", "coco", fast_model="offlin"), {}, "did you mean 'offline'"),
         (Start("coco", "coco", model="openai:gpt-4.1"), {}, "set the environment variable OPENAI_API_KEY"),
