@@ -49,6 +49,12 @@ def test_it_tells_how_many_places_it_explored_while_it_walks_on(tmp_path: Path) 
         assert answer.message.startswith("I explored 2 places: hallway and kitchen."), answer.message
         assert "not said" not in answer.message
 
+        for question, told in (("What are you doing?", "“Patrol the hallway.” ("), ("Where are you?", "I am in ")):
+            asked = robot.task(question)
+            assert asked.result(30.0).status == ProcessState.SUCCESS
+            (said,) = robot.drained(asked.process_id)
+            assert said.function == "text" and told in str(said.arguments["text"]), said
+
         patrol = next(p for p in robot.processes if p.instruction.startswith("Patrol"))
         assert patrol.status == ProcessState.IN_PROGRESS and not patrol.pause_causes
         paused = [e for e in robot.events if e.kind == ProcessKind.PAUSED]

@@ -11,7 +11,7 @@ import pytest
 from ghostshell.msg import ProcessState
 
 from bench.simulated_model.model_server import ModelServer
-from pipeline_support import BroughtUp, Observer, brought_up, config_dir, missing
+from pipeline_support import BroughtUp, Observer, brought_up, config_dir, missing, only
 from ros_support import wait_until
 from skill_kernel.codes import CallCode, Outcome, TaskCode
 from skill_kernel.events import CallKind
@@ -83,6 +83,15 @@ def test_killed_planners_leave_no_motion_behind(tmp_path_factory: pytest.TempPat
         watch = robot.observer
         done = watch.task("stand up, then nod twice").result(30.0)
         assert done.status == ProcessState.SUCCESS and done.calls_done >= 2, done
+        for question, answer in (
+            ("what did you do just now?", "“stand up, then nod twice” (done"),
+            ("where are you?", "I do not know where I am"),
+            ("你会做什么？", "可以对我说："),
+        ):
+            asked = watch.task(question)
+            assert asked.result(20.0).status == ProcessState.SUCCESS
+            said = only(watch.drained(asked.process_id), "text")
+            assert answer in str(said.arguments["text"]), said
         unknown = watch.task("please solve the riemann hypothesis").result(10.0)
         assert unknown.status == ProcessState.FAILED and unknown.error_msg
         task = watch.task("walk 60 cm forward")
