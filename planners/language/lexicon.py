@@ -26,7 +26,9 @@ RELATED = {"smile": ("happy",), "happy": ("smile",)}
 FILLERS, LIGHT, NEGATIONS, CONDITIONS, ALWAYS_QUESTION, RELATIONS, NOT_MANNER = (
     word_set(_WORDS[kind]) for kind in ("fillers", "light", "negations", "conditions", "questions", "relations", "not_manner")
 )
-EXAMPLES: dict[str, list[str]] = {language: said.split(", ") for language, said in _WORDS["examples"].items()}
+EXAMPLES: tuple[list[str], ...] = tuple(_WORDS["examples"][language].split(", ") for language in ("english", "chinese"))
+FIGURES: list[list[str]] = _WORDS["figures"]
+ROLES = {role: word_set(names) for role, names in _WORDS["roles"].items()}
 GREETINGS = frozenset(_WORDS["greetings"].split("|"))
 _CJK = re.compile("[\u3400-\u9fff]")
 
@@ -95,23 +97,8 @@ COUNTS = {"once": 1.0, "twice": 2.0, "thrice": 3.0}
 
 UNITS: dict[str, tuple[str, float]] = {
     word: (dimension, factor)
-    for dimension, factor, words in (
-        ("length", 1.0, "m metre metres meter meters"),
-        ("length", 0.01, "cm centimetre centimetres centimeter centimeters"),
-        ("length", 0.001, "mm millimetre millimetres millimeter millimeters"),
-        ("length", 1000.0, "km kilometre kilometres kilometer kilometers"),
-        ("length", 0.0254, "inch inches"),
-        ("length", 0.3048, "foot feet ft"),
-        ("angle", 1.0, "degrees degree deg °"),
-        ("angle", 57.29577951308232, "radian radians rad"),
-        ("time", 1.0, "s sec secs second seconds"),
-        ("time", 0.001, "ms millisecond milliseconds"),
-        ("time", 60.0, "min mins minute minutes"),
-        ("count", 1.0, "times time x"),
-        ("step", 1.0, "step steps"),
-        ("percent", 1.0, "% percent"),
-        ("angle", 360.0, "@turns"),
-    )
+    for dimension, units in _WORDS["units"].items()
+    for words, factor in units.items()
     for word in words.split()
 }
 """Unit word to its dimension and the factor to the base unit: metre, degree, second, count, percent."""

@@ -14,6 +14,7 @@ from planners.language.compose import Item, element, in_a_row, in_sequence, repe
 from planners.language.lexicon import (
     ALWAYS_QUESTION,
     CONDITIONS,
+    FIGURES,
     FILLERS,
     GREETINGS,
     LIGHT,
@@ -28,6 +29,7 @@ from planners.language.phrases import Phrasebook
 from planners.language.skills import DIRECTIONS, MAX_REPEATS, CannotDo, Matcher, NotUnderstood, may_be_mended, slip
 from planners.language.words import Word, clean, words_of
 from planners.prompts.prompt import GrammarOptions
+from skill_kernel.config.sections import shown
 from skill_kernel.skills.skill import MAIN, Skill
 
 _ON_MAIN = frozenset({MAIN})
@@ -42,16 +44,6 @@ _MANNER = ("slow", "fast", "small", "large")
 _EVERYTHING = word_set("everything all moving motion it that")
 _DANCE_WORDS = LIGHT | word_set("little short")
 _PERFORM = LIGHT | word_set("run execute start play")
-_FIGURES = (
-    ("stand up", "smile"),
-    ("wave", "nod"),
-    ("lean left", "shake both ears"),
-    ("lean right", "shake head"),
-    ("wag bottom", "wink"),
-    ("turn left 45 degrees", "nod"),
-    ("turn right 45 degrees", "shake head"),
-)
-"""Figures of a dance; the movements of one figure are made at once where channels allow. What turns comes back."""
 
 
 class Unclear(Reason):
@@ -96,7 +88,7 @@ class InstructionReader:
 
     def _briefly(self, words: Sequence[Word]) -> str:
         """Return the same, shortened for a message."""
-        return shorten(self._quote(words), MAX_QUOTED)
+        return shown(self._quote(words), MAX_QUOTED)
 
     def _not_understood(self, words: Sequence[Word], more: Sequence[Reason] = ()) -> Unclear:
         return Unclear("not_understood", what=self._briefly(words), more=list(more))
@@ -255,7 +247,7 @@ class InstructionReader:
             if unknown := ", ".join(f"“{self._text[w.start : w.end]}”" for w in error.words[:2]):
                 numbers = all(w.kind == "number" for w in error.words)
                 if numbers or unknown != f"“{self._quote(kept)}”":
-                    hints = [Reason("no_unit" if numbers else "odd", words=shorten(unknown[1:-1], MAX_QUOTED)), *hints]
+                    hints = [Reason("no_unit" if numbers else "odd", words=shown(unknown[1:-1], MAX_QUOTED)), *hints]
             raise self._not_understood(kept, hints) from error
 
     def _misspelt(self, words: Sequence[Word]) -> tuple[Word | None, dict[str, Item]]:
@@ -364,7 +356,7 @@ class InstructionReader:
         if "dance" in "".join(k.text for e in self._matcher.entries for k in e.name):
             return self._matcher.item(bare)
         figures: list[Item] = []
-        for phrases in _FIGURES:
+        for phrases in FIGURES:
             moves: list[Item] = []
             for move in (self._movement(words_of(phrase)) for phrase in phrases):
                 if move is not None and not any(move.channels & other.channels for other in moves):
@@ -391,12 +383,6 @@ class InstructionReader:
         except (NotUnderstood, CannotDo):
             channels = ()
         return Item("".join(tag(name, {"channel": c}) for c in channels) or tag(name, {}), _ON_MAIN)
-
-
-def shorten(text: str, most: int) -> str:
-    """Return a text of at most so many characters, in one line."""
-    text = " ".join(text.split())
-    return text if len(text) <= most else f"{text[: most - 1].rstrip()}…"
 
 
 def _is_request(words: Sequence[Word]) -> bool:
@@ -513,11 +499,11 @@ class CommandParser:
     def refusal(self, instruction: str, reading: Reading) -> str:
         """Return one line for people: why nothing was done of an instruction, and where it was not understood, what can be."""
         chinese = is_chinese(instruction)
-        why = reading.trouble or Reason("no_command", what=shorten(instruction, MAX_QUOTED)).text(chinese=chinese)
+        why = reading.trouble or Reason("no_command", what=shown(instruction, MAX_QUOTED)).text(chinese=chinese)
         if reading.trouble and reading.understood:
             undone = Reason("undone").text(chinese=chinese)
-            return shorten(why, MAX_LINE - len(undone)) + undone
-        why = shorten(why, MAX_WHY)
+            return shown(why, MAX_LINE - len(undone)) + undone
+        why = shown(why, MAX_WHY)
         room = MAX_LINE - len(why) - len(Reason("try", examples="").text(chinese=chinese))
         said = self.phrasebook.nearest(f"{instruction} {why}", room, chinese=chinese)
         return why + Reason("try", examples=("；" if chinese else "; ").join(said)).text(chinese=chinese)

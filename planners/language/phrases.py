@@ -12,6 +12,7 @@ from planners.language.lexicon import EXAMPLES, FILLERS
 from planners.language.skills import Entry
 from planners.language.words import clean, words_of
 
+_SENTENCE = re.compile(r"(?<=\.)\s")
 _TAG = re.compile(r"<([^\s/>]+)")
 _BUILT_IN = ('say "hello"', "wait 2 seconds", "stop"), ("说“你好”", "等2秒", "停")
 
@@ -37,13 +38,16 @@ class Phrasebook:
         can be said to every robot."""
         found: dict[str, tuple[list[str], list[str]]] = {e.skill.name: ([], []) for e in self._entries}
         for chinese in (False, True):
-            for said in EXAMPLES[_language(chinese)]:
+            for said in EXAMPLES[chinese]:
                 if (skill := self._skill(said)) in found and len(found[skill][chinese]) < most:
                     found[skill][chinese].append(said)
         for entry in self._entries:
             own = (said for said in self._own(entry) if self._skill(said) == entry.skill.name)
             found[entry.skill.name][0].extend([] if found[entry.skill.name][0] else islice(own, 1))
-        listed = [Phrases(e.skill.name, _summary(e), *map(tuple, found[e.skill.name])) for e in self._entries]
+        listed = [
+            Phrases(e.skill.name, _SENTENCE.split(" ".join(e.skill.description.split()))[0], *map(tuple, found[e.skill.name]))
+            for e in self._entries
+        ]
         builtin = Phrases("", "Speak, wait, or end everything.", *_BUILT_IN)
         return [*(one for one in listed if one.english), builtin]
 
@@ -53,7 +57,7 @@ class Phrasebook:
         They have `room` characters, separators included.
         """
         meant = _meanings(instruction)
-        common = sorted([*EXAMPLES[_language(chinese)], *_BUILT_IN[chinese]], key=lambda said: -len(meant & _meanings(said)))
+        common = sorted([*EXAMPLES[chinese], *_BUILT_IN[chinese]], key=lambda said: -len(meant & _meanings(said)))
         found: dict[str, str] = {}
         for said in chain(common, () if chinese else chain.from_iterable(map(self._own, self._entries))):
             if len(found) == count:
@@ -78,14 +82,6 @@ class Phrasebook:
         return used.pop() if len(used) == 1 else ""
 
 
-def _language(chinese: bool) -> str:
-    return "chinese" if chinese else "english"
-
-
 def _meanings(text: str) -> set[str]:
     """Return the words of a text and what they mean."""
     return {x for w in words_of(clean(text)) if w.kind == "word" and not w.among(FILLERS) for x in (w.text, w.concept)}
-
-
-def _summary(entry: Entry) -> str:
-    return re.split(r"(?<=\.)\s", " ".join(entry.skill.description.split()))[0]

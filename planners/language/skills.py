@@ -21,6 +21,7 @@ from planners.language.lexicon import (
     NUMBERS,
     RELATED,
     RELATIONS,
+    ROLES,
     UNITS,
     Reason,
     concept,
@@ -36,14 +37,6 @@ from skill_kernel.skills.skill import Skill
 DIRECTIONS = ("left", "right", "forward", "backward", "up", "down")
 MAX_REPEATS = 20
 
-_ROLES = {
-    "speed": word_set("speed velocity rate pace tempo"),
-    "size": word_set("amplitude size magnitude scale"),
-    "volume": word_set("volume loudness"),
-    "yaw": word_set("angle yaw heading theta pan"),
-    "pitch": word_set("pitch tilt elevation"),
-}
-"""What a number sets, by the words of its name. Left and right are the signs of a yaw, up and down those of a pitch."""
 _COUNTS = word_set("times count repeat repeats repetitions repetition rounds")
 _ANGLES = word_set("angle yaw pitch roll heading theta")
 _TIMES = word_set("duration seconds time")
@@ -111,7 +104,7 @@ class Parameter(Declared):
     def of(cls, one: Declared, skill: Skill) -> Parameter:
         """Return a declared parameter of a skill with what its name and description say."""
         parts = one.name.lower().split("_")
-        roles = frozenset(role for role, names in _ROLES.items() if one.is_number and not names.isdisjoint(parts))
+        roles = frozenset(role for role, names in ROLES.items() if one.is_number and not names.isdisjoint(parts))
         dimension, factor = _unit(one, skill) if one.is_number else ("", 1.0)
         return cls(**vars(one), roles=roles, dimension=dimension, factor=factor, texts=(one.description, skill.description))
 
