@@ -8,13 +8,12 @@ from typing import Any
 
 from planners.language.questions import readable
 from planners.memory.records import NOWHERE, Kind, Provenance, Record, Spot, Tier
+from planners.scene import IN_SIGHT_S
 from skill_kernel.codes import Outcome
 from skill_kernel.events import CallEvent
 from skill_kernel.observation.model import Observation, Pose, SeenObject
 from skill_kernel.processes.process import Process, ProcessSource
 
-IN_SIGHT_S = 1.0
-"""Time since its last detection after which a thing is followed still, but no longer seen."""
 SHOWN = 500
 """Characters of an instruction, a message or a spoken text that a sentence keeps."""
 OWN = frozenset({"query_memory"})
