@@ -41,7 +41,8 @@ class Tally:
         if outcome in (Outcome.FAILED, Outcome.REFUSED):
             return replace(self, failed=self.failed | {function})
         if outcome == Outcome.DROPPED:
-            return self if code in _UNWANTED else replace(self, dropped=self.dropped | {function})
+            unwanted = code in _UNWANTED or purpose is not CallPurpose.ACT
+            return self if unwanted else replace(self, dropped=self.dropped | {function})
         done = {function} if outcome == Outcome.DONE else set()
         return Tally(
             acted=self.acted or purpose is CallPurpose.ACT,

@@ -37,6 +37,7 @@ def achieved(calls: Sequence[Ended], *, success: bool = True) -> Achievement:
         ([("walk", DONE, 0), ("nod", *DROPPED)], True, Achievement.PARTLY_DONE),
         ([("nod", FAILED, 130), ("walk", *DROPPED), ("nod", DONE, 0), ("walk", DONE, 0)], True, Achievement.DONE),
         ([("walk", DONE, 0), ("nod", Outcome.DROPPED, 0)], True, Achievement.DONE),
+        ([("walk", DONE, 0), ("text", *DROPPED)], True, Achievement.DONE),
         ([("walk", Outcome.INTERRUPTED, 140)], True, Achievement.DONE),
         ([("walk", Outcome.INTERRUPTED, 140)], False, Achievement.PARTLY_DONE),
         ([("walk", DONE, 0)], False, Achievement.PARTLY_DONE),
