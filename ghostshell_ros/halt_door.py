@@ -17,6 +17,7 @@ import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 
 PREFIX = "ghostshell/halt"
 HALT = b"halt"
@@ -70,10 +71,10 @@ class HaltDoor:
                 return
             if asked == HALT:
                 confirmed = threading.Event()
-                self._on_halt(lambda text, to=address, done=confirmed: self._answer(text, to, done))
+                self._on_halt(partial(self._answer, address, confirmed))
                 confirmed.wait(ANSWER_S)
 
-    def _answer(self, text: str, address: str | bytes | None, confirmed: threading.Event) -> None:
+    def _answer(self, address: str | bytes | None, confirmed: threading.Event, text: str) -> None:
         confirmed.set()
         with suppress(OSError):  # the client has gone
             if address:
