@@ -34,11 +34,14 @@ _CJK = re.compile("[\u3400-\u9fff]")
 
 
 class Reason(Exception):
-    """Why nothing is done, as a text of `lexicon.yaml` and its values; a value may be a reason, or several."""
+    """Why nothing is done, as a text of `lexicon.yaml` and its values; a value may be a reason, or several.
 
-    def __init__(self, key: str, **values: Any) -> None:
+    `understood`: the words were clear, the act is not possible.
+    """
+
+    def __init__(self, key: str, *, understood: bool = False, **values: Any) -> None:
         super().__init__(key)
-        self.key, self.values = key, values
+        self.key, self.understood, self.values = key, understood, values
 
     def text(self, *, chinese: bool = False) -> str:
         """Return the sentence for people, in English or Chinese."""

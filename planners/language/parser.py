@@ -7,7 +7,6 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import dropwhile, pairwise, takewhile
-from typing import Any
 
 from function_tokens.routines import Routine, RoutineError, check_name
 from planners.language.compose import Item, element, in_a_row, in_sequence, repeated, speech, tag, together
@@ -47,14 +46,7 @@ _PERFORM = LIGHT | word_set("run execute start play")
 
 
 class Unclear(Reason):
-    """Nothing of an instruction is done, because of one part; the text says which and why.
-
-    `understood`: the words were clear, the act is not possible.
-    """
-
-    def __init__(self, key: str, *, understood: bool = False, **values: Any) -> None:
-        super().__init__(key, **values)
-        self.understood = understood
+    """Nothing of an instruction is done, because of one part; the text says which and why."""
 
 
 class InstructionReader:
@@ -287,8 +279,10 @@ class InstructionReader:
             return routine
         if " ".join(w.text for w in bare) in GREETINGS:
             return speech(self._quote(bare))
-        if first.text in ("turn", "switch") and bare[-1].text == "off":
-            return self._stop(rest[:-1])
+        if first.text in ("turn", "switch") and any(w.text == "off" for w in rest):
+            what = [w for w in rest if w.text != "off"]
+            stop = self._stop(what)
+            return stop if not what or "channel" in stop.source else None
         if _says(first):
             return self._speech(words[words.index(first) + 1 :])
         if first.stem == "count" and (numbers := [w for w in rest if w.kind == "number"]):

@@ -53,6 +53,8 @@ def refusal(text: str, robot: str = "coco") -> str:
         ("look up and down", "coco", '<head_pose pitch="30"/><head_pose pitch="-30"/>'),
         ("shake your head no", "coco", '<head_act action="shake"/>'),
         ("turn the music off", "coco", '<stop channel="bgm"/>'),
+        ("switch off the music", "coco", '<stop channel="bgm"/>'),
+        ("turn off the radio", "coco", ""),
         ("hello, coco", "coco", "hello"),
         ("come here", "kalos", '<approach target="person"/>'),
         ("look for a ball in the lounge", "kalos", '<wait><goto_waypoint waypoint="lounge"/></wait><search target="ball"/>'),
