@@ -23,7 +23,7 @@ from skill_kernel.processes.process import Process, ProcessStatus
 SEEN = "object_detections"
 AHEAD_RAD = math.radians(20.0)
 """A thing at a smaller bearing is ahead."""
-TOLD_TASKS, TOLD_PHRASES, WHY_CHARS = 3, 6, 60
+MAX_TASKS, MAX_PHRASES, MAX_REASON = 3, 6, 60
 """Tasks and commands that an answer names at most, and characters that it keeps of why a task failed."""
 
 
@@ -82,7 +82,7 @@ class PresentAnswerer:
     def _able(self) -> str:
         phrase = self._asked.subject
         key = "can" if not phrase else "able" if self._parser.read(phrase).source else "not_able"
-        phrases = self._parser.phrasebook.nearest("", chinese=self._asked.language == "zh", count=TOLD_PHRASES)
+        phrases = self._parser.phrasebook.nearest("", chinese=self._asked.language == "zh", count=MAX_PHRASES)
         return self._say(key, phrase=phrase, phrases="; ".join(phrases))
 
     def _tasks(self, *, ended: bool) -> list[Process]:
@@ -100,7 +100,7 @@ class PresentAnswerer:
         return self._say("doing", tasks=self._listed(map(one, tasks))) if tasks else self._say("idle")
 
     def _ended(self, task: Process) -> str:
-        age_s, why = max(0.0, self._present.time_s - task.ended_s), shown(task.message or "?", WHY_CHARS)
+        age_s, why = max(0.0, self._present.time_s - task.ended_s), shown(task.message or "?", MAX_REASON)
         return self._say(task.status.name.lower(), task=task.instruction, age=age_s, why=why)
 
     def _done(self) -> str | None:
@@ -109,7 +109,7 @@ class PresentAnswerer:
             bad = [task for task in tasks if task.status is not ProcessStatus.SUCCESS]
             return self._say("did", tasks=self._ended(bad[0])) if bad else self.nobody_knows()
         tasks = [t for t in tasks if _concepts(asked.subject) <= _concepts(t.instruction)]
-        tasks = [t for t in tasks if (asked.since_s or 0.0) <= t.ended_s <= (asked.until_s or math.inf)][:TOLD_TASKS]
+        tasks = [t for t in tasks if (asked.since_s or 0.0) <= t.ended_s <= (asked.until_s or math.inf)][:MAX_TASKS]
         return self._say("did", tasks=self._listed(map(self._ended, tasks))) if tasks else None
 
     def _well(self) -> str:

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from planners.language.questions import read
 from planners.memory import schema
-from planners.memory.answers import MAX_SOURCES, Answer, Answerer, clock, is_evidence
+from planners.memory.answers import MAX_SEARCHED, MAX_SOURCES, Answer, Answerer, clock, is_evidence
 from planners.memory.consolidation import ConsolidationSettings, Consolidator, ModelWriter
 from planners.memory.embedding import Embedder, Embeddings
 from planners.memory.query import Circle, Query, words_of
@@ -31,8 +31,6 @@ __all__ = [
     "Visibility",
 ]
 
-MAX_PASSAGES = 200
-"""Number of passages that are looked through for those that are evidence."""
 SHOWN = 3
 """Number of passages that are read out where no form fits and no model answers."""
 
@@ -81,7 +79,7 @@ class Memory:
         asked = read(question, now_s, tuple(sorted({*self._robots(), robot} - {""})))
         answer = Answerer(self.store, asked, viewer, robot, now_s).answer()
         if answer is None:
-            query = Query(asked.text, since_s=asked.since_s, until_s=asked.until_s, viewer=viewer, limit=MAX_PASSAGES)
+            query = Query(asked.text, since_s=asked.since_s, until_s=asked.until_s, viewer=viewer, limit=MAX_SEARCHED)
             found = self.recall(query)
             fitting = [r for r in found.sources if is_evidence(r) and self._fits(asked.text, r)][: min(limit, MAX_SOURCES)]
             answer = self._worded(asked.text, replace(found, sources=tuple(fitting)), now_s)

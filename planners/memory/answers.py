@@ -37,7 +37,8 @@ def times(count: int) -> str:
 
 MANY = 2000
 """A question looks at so many of the newest records of a kind."""
-MAX_SOURCES = 20
+MAX_SEARCHED, MAX_SOURCES = 200, 20
+"""Passages that are looked through for those that are evidence, and records that an answer shows."""
 
 
 @dataclass(frozen=True)

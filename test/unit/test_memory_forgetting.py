@@ -202,7 +202,7 @@ def test_what_is_forgotten_is_gone_from_all_that_was_made_of_it_and_the_rest_is_
     assert "ball" in " ".join(told(walked, Kind.EPISODE, Kind.RELATION, Kind.ENTITY))
     gone = walked.forget([ball.id], who="alice", why="she asked for it").result()
     settle(walked)
-    assert walked.ask("where did you last see the ball?", robot="kalos").text == "I remember no ball."
+    assert walked.ask("where did you last see the ball?", robot="kalos").text.startswith("I remember no ball")
     assert walked.store.find(Query(text="ball", limit=100)) == []
     assert not any("ball" in json.dumps(r.data) + r.text for r in everything(walked.store))
     (episode,) = told(walked, Kind.EPISODE)
