@@ -55,9 +55,10 @@ _ASIDE_CHOICES = word_set(
 )
 _POSTURES = frozenset({"lie", "sit", "stand", "bow"})
 _SIDE_VERBS = word_set("move step walk shift")
-_HANDS = word_set("face give get put set")
+_HANDS = word_set("face give get put set look show")
 """Light words that ask a skill that moves the robot for more than it does."""
 _PREPOSITIONS, _PEOPLE = word_set("on in at for of to with like"), word_set("me us you")
+_THINGS = word_set("it its")
 _VERY_LIGHT = LIGHT - {"look"}
 """Words that never name a skill."""
 _COMMON = 3
@@ -550,6 +551,8 @@ class Matcher:
             nearest = min(tries, key=lambda t: (len(t.left_over), -t.score), default=None)
             raise NotUnderstood(nearest.left_over if nearest else ())
         best = max(whole, key=lambda t: t.score)
+        if odd := _unheeded(best, words):
+            raise NotUnderstood(odd)
         rivals = [t.entry for t in whole if t.score == best.score and t is not best]
         if any(best.entry.opposes(rival) for rival in rivals):
             directions = {entry.direction for entry in (best.entry, *rivals)}
@@ -574,6 +577,15 @@ class Matcher:
         opening = tag(skill.name, attributes, ending=">") if entry.keeps_open else ""
         once = Item(tag(skill.name, attributes), channels, opening, bounded=attempt.bounded, endless=entry.endless)
         return repeated(once, count)
+
+
+def _unheeded(attempt: Attempt, words: Sequence[Word]) -> list[Word]:
+    """Return words that a skill that moves the robot does not heed: `it`, where what it goes to is not named, and how far to go
+    (`for 2 metres`), where its distance is another one."""
+    entry = attempt.entry
+    open_target = entry.moves and any(name not in attempt.attributes for name in entry.choices)
+    far = [w for before, w in pairwise(words) if before.text == "for" and w.dimension == "length" and not entry.walks]
+    return far + [w for w in words if w.among(_THINGS) and open_target]
 
 
 def _stranded(words: Sequence[Word]) -> list[Word]:

@@ -85,6 +85,10 @@ def test_everyday_words_become_this_stream(text: str, robot: str, source: str) -
         *("walk for a while", "turn on", "turn in", "step on it", "go for it", "get the ball", "put the ball down"),
         *("walk forward and slowly and carefully", "go around the kitchen", "go to the building", "walk by the chair"),
         *(
+            "find the ball and follow it",
+            "follow me for 2 metres",
+            "look at the kitchen",
+            "show me the kitchen",
             "navigate",
             "sit up",
             "stand tall",
