@@ -36,6 +36,19 @@ def test_setup_cfg_and_the_executables_name_the_same() -> None:
         executables.simm  # noqa: B018
 
 
+def test_a_node_that_cannot_be_imported_says_so_and_is_not_started_again() -> None:
+    program = """
+import sys
+from ghostshell_ros import executables
+sys.modules["ghostshell_ros.nodes.observer.node"] = None
+sys.argv = ["observer"]
+sys.exit(executables.run("observer"))
+"""
+    ended = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, timeout=20)
+    assert ended.returncode == os.EX_CONFIG and ended.stderr.count("\n") == 1
+    assert ended.stderr.startswith("observer cannot be imported (") and "run make setup" in ended.stderr
+
+
 def test_a_node_that_is_none_is_named_with_those_there_are() -> None:
     command = [sys.executable, "-m", "ghostshell_ros.executables", "observer simm", "--ros-args"]
     ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=20)

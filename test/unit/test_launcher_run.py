@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from ghostshell_ros import launcher
-from ghostshell_ros.launcher import Event, Exited, InlineParameters, Output, ProcessSpec, Report, Started
+from ghostshell_ros.launcher import Event, Exited, InlineParameters, Output, ProcessSpec, Report, Started, console
 
 DEADLINE_S = 10.0
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -192,8 +192,15 @@ def test_what_cannot_start_is_not_started_again_and_ends_the_launch() -> None:
     with LaunchRun([python(POLITE, "other-1"), wrong]) as run:
         run.start()
         events = finish(run)
+        assert run.refused
     assert [event.name for event in events if isinstance(event, Started)].count("wrong-2") == 1
     assert any(isinstance(event, Report) and "wrong-2] cannot start" in event.text for event in events)
+
+
+@pytest.mark.parametrize(("code", "status"), [(0, 0), (1, 0), (os.EX_CONFIG, 1)])
+def test_a_refused_start_is_told_by_the_exit_status(code: int, status: int, capsys: pytest.CaptureFixture[str]) -> None:
+    assert console.run([replace(python(f"raise SystemExit({code})"), output="screen")]) == status
+    assert ("cannot start, as it says above" in capsys.readouterr().out) is bool(status)
 
 
 def test_the_end_of_a_required_process_ends_the_others() -> None:
