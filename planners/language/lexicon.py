@@ -78,7 +78,9 @@ CHINESE: dict[str, str] = {word: plain for plain, words in _WORDS["chinese"].ite
 
 CHINESE_PIECE = re.compile("|".join(sorted(map(re.escape, CHINESE), key=len, reverse=True)))
 _CHINESE_UNIT = "厘米|公分|毫米|米|度|秒|分钟|次|遍|回|声|圈|步|下(?!来)"
-_NUMERALS = "[零一二两三四五六七八九十百千]+"
+_DIGIT = "[一二两三四五六七八九]"
+_NUMERALS = f"(?:(?:(?:零?{_DIGIT}?[十百千])+(?:零{_DIGIT}|(?<=十){_DIGIT})?)|零|{_DIGIT})"
+"""No `一两` (one or two) and no `三百五`, which may be 305 or 350."""
 CHINESE_NUMBER = re.compile(f"{_NUMERALS}(?:点[零一二三四五六七八九]+)?(?={_CHINESE_UNIT}|[个张](?=圈))")
 _APART = {(word[0], word[1:]): word for word in CHINESE if len(word) > 1}
 CHINESE_APART = re.compile(
