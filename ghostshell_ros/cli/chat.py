@@ -19,7 +19,7 @@ import typer
 from std_msgs.msg import Bool
 
 from ghostshell_ros import halt_door
-from ghostshell_ros.cli.follow import CONFIRM_S, Follower, NotThereError, RobotClient, exit_status, told, wait_ready
+from ghostshell_ros.cli.follow import CONFIRM_S, Follower, NotThereError, RobotClient, exit_status, on_signals, told, wait_ready
 from ghostshell_ros.cli.output import fail
 from ghostshell_ros.cli.robot_client import WAIT_S, domain, shared, spun
 from ghostshell_ros.cli.run_view import RunScreen
@@ -61,7 +61,8 @@ def chat(robot: Robot = "", wait: Wait = WAIT_S) -> None:
             screen = RunScreen(client.view, client, table=not terminal)
             wait_ready(client, wait, tell=screen.refresh)
             conversation = Conversation(client, screen)
-            with ended_by_signals(), typed(conversation) if terminal else piped(conversation) as read:
+            ends = on_signals(lambda _: sys.exit(0), signal.SIGTERM, signal.SIGHUP)
+            with ends, typed(conversation) if terminal else piped(conversation) as read:
                 status = conversation.hold(read)
     except NotThereError as error:
         fail(error, command="chat")
@@ -184,18 +185,6 @@ def _run(words: list[str]) -> None:
 
     with suppress(SystemExit):
         app(words)
-
-
-@contextmanager
-def ended_by_signals() -> Iterator[None]:
-    """End the reading of lines by SIGTERM and SIGHUP, but for those that are ignored."""
-    numbers = [n for n in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(n) is not signal.SIG_IGN]
-    before = {number: signal.signal(number, lambda *_: sys.exit(0)) for number in numbers}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 @contextmanager

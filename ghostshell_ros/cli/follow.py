@@ -257,13 +257,12 @@ def wait_ready(
 
 
 @contextmanager
-def signals() -> Iterator[list[int]]:
-    """Collect the signals that ask a command to end, but for those that are ignored, as under nohup."""
-    heard: list[int] = []
-    numbers = [n for n in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP) if signal.getsignal(n) is not signal.SIG_IGN]
-    before = {number: signal.signal(number, lambda n, _: heard.append(n)) for number in numbers}
+def on_signals(act: Callable[[int], object], *numbers: signal.Signals) -> Iterator[None]:
+    """Act on signals that ask a command to end, but for those that are ignored, as under nohup."""
+    heeded = [n for n in numbers if signal.getsignal(n) is not signal.SIG_IGN]
+    before = {number: signal.signal(number, lambda n, _: act(n)) for number in heeded}
     try:
-        yield heard
+        yield
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
@@ -367,7 +366,8 @@ def run_task(
     if detach:
         client.following.cancel()
     sent, follower = client.send(instruction, timeout_s), Follower(client, screen)
-    with signals() as asked_to_end:
+    asked_to_end: list[int] = []
+    with on_signals(asked_to_end.append, signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         while True:
             if asked_to_end:
                 sent.cancel(f"asked to end by {signal.Signals(asked_to_end[0]).name}")
