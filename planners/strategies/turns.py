@@ -173,6 +173,11 @@ class TurnPlanning:
             if self._planner.whole and not end.code:
                 turn.stream.text("".join(turn.written))
             self._over(turn, end.code, end.why)
+            if end.code == ModelCode.MODEL_NOT_UNDERSTOOD and not self._planner.whole and self._io.thinks(self._planner.layer):
+                # What goes round in circles is not spoken to its end.
+                self._turn = None
+                self._planner.follow(TurnResult("end", end.code, end.why))
+                self._io.stop(end.why, lambda: self._io.finish(end.code, end.why))
 
         turn.answer = self._io.ask(self._planner.layer, request, heard, answered, stream=turn.stream)
 

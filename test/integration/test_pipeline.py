@@ -139,13 +139,14 @@ def test_an_answer_that_only_talks_is_an_answer_and_nothing_else_is_heard(watch:
 
 
 def test_an_answer_that_goes_round_in_circles_is_cut_and_is_no_example(watch: Observer, server: ModelServer) -> None:
-    server.answer = "<|im_end|>\n" * 400
-    result = watch.task("nod").result(20.0)
-    assert (result.status, result.achievement) == (ProcessState.FAILED, Achievement.NOT_DONE), result
-    assert result.error_code == ModelCode.MODEL_NOT_UNDERSTOOD and "over and over" in result.error_msg
-    server.answer = NOD
-    assert watch.task("nod again").result(20.0).achievement == Achievement.DONE
-    assert "im_end" not in str(server.requests[-1].body["messages"])
+    for circle, why in ("<|im_end|>\n", "over and over"), ("The robot is turning its head to the right now. ", "itself"):
+        server.answer = circle * 400
+        result = watch.task("nod").result(15.0)
+        assert (result.status, result.achievement) == (ProcessState.FAILED, Achievement.NOT_DONE), result
+        assert result.error_code == ModelCode.MODEL_NOT_UNDERSTOOD and why in result.error_msg
+        server.answer = NOD
+        assert watch.task("nod again").result(20.0).achievement == Achievement.DONE
+        assert circle.strip() not in str(server.requests[-1].body["messages"])
 
 
 def test_a_function_starts_while_the_model_is_still_writing(watch: Observer, server: ModelServer) -> None:
