@@ -90,14 +90,7 @@ CHINESE_APART = re.compile(
 """A verb parted from its object by how often (点三下头), by its double (点点头), or by a softener (点一下头)."""
 CHINESE_DIGITS = {c: i for i, c in enumerate("零一二三四五六七八九")} | {"两": 2}
 
-_ONES = (
-    "zero one two three four five six seven eight nine ten "
-    "eleven twelve thirteen fourteen fifteen sixteen seventeen eighteen nineteen"
-)
-_TENS = "twenty thirty forty fifty sixty seventy eighty ninety"
-NUMBERS = {word: float(i) for i, word in enumerate(_ONES.split())} | {
-    word: 10.0 * (i + 2) for i, word in enumerate(_TENS.split())
-}
+NUMBERS: dict[str, float] = {word: float(value) for word, value in _WORDS["numbers"].items()}
 COUNTS = {"once": 1.0, "twice": 2.0, "thrice": 3.0}
 
 UNITS: dict[str, tuple[str, float]] = {

@@ -78,17 +78,13 @@ class InstructionReader:
         """Return the instruction's own text from the first to the last of these words."""
         return self._text[words[0].start : max(w.end for w in words)].strip() if words else ""
 
-    def _briefly(self, words: Sequence[Word]) -> str:
-        """Return the same, shortened for a message."""
-        return shown(self._quote(words), MAX_QUOTED)
-
     def _not_understood(self, words: Sequence[Word], more: Sequence[Reason] = ()) -> Unclear:
-        return Unclear("not_understood", what=self._briefly(words), more=list(more))
+        return Unclear("not_understood", what=shown(self._quote(words), MAX_QUOTED), more=list(more))
 
     # -- sentences ----------------------------------------------------------------------------------------------------
 
     def _sentence(self, words: list[Word], asks: bool) -> list[Item]:
-        whole = self._briefly(words)
+        whole = shown(self._quote(words), MAX_QUOTED)
         words = self._without_address(words)
         if not words:
             return []
@@ -221,7 +217,7 @@ class InstructionReader:
             self._previous = kept
             return item
         except CannotDo as error:
-            raise Unclear("cannot", understood=True, what=self._briefly(kept), why=error) from error
+            raise Unclear("cannot", understood=True, what=shown(self._quote(kept), MAX_QUOTED), why=error) from error
         except NotUnderstood as error:
             redirects = any(_redirects(w) for w in bare) and not any(w.text == "but" for w in kept)
             if self._previous and redirects and all(_modifies(w) for w in bare):
