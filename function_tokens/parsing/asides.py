@@ -29,7 +29,6 @@ CONTROL = re.compile(
 behind one that begins a turn."""
 _control_element = re.compile(rf"{_ELEMENT}|\uff5c.{{1,60}}\uff5c").fullmatch
 _control_begun = re.compile(rf"(?:{_HEADER}\s*\w{{0,9}}|<?[<\[][^<>\[\]\s]{{0,62}}|<</?SYS>)\Z").search
-_NEVER = "(?!)"
 
 
 class AsideFilter:
@@ -39,7 +38,7 @@ class AsideFilter:
     the beginning of an aside waits for the next token. `count` is the number of asides.
     """
 
-    def __init__(self, mark: str = _NEVER, mark_begun: str = _NEVER) -> None:
+    def __init__(self, mark: str, mark_begun: str) -> None:
         self._mark = re.compile(rf"(?<=\n)(?:{mark})")
         self._mark_begun = re.compile(rf"(?<=\n)(?:{mark_begun})\Z").search
         self._waiting: FunctionToken | None = None
