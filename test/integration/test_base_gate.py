@@ -19,6 +19,7 @@ import pytest
 from base_plant import BasePlant, base_robot
 from flat_world import FlatWorld
 from geometry_msgs.msg import Twist, TwistStamped, Vector3
+from ghostshell.msg import ProcessArray, ProcessState
 from nav_msgs.msg import Odometry
 from sensor_msgs.msg import Joy
 from std_msgs.msg import Bool, String
@@ -325,6 +326,42 @@ def test_the_keyboard_drives_it_and_leaving_gives_it_back(plant: BasePlant, rig:
         os.close(slave)
     time.sleep(0.6)
     assert plant.halted is False
+
+
+class Tasks(RuntimeNode):
+    """Tells of a task that waits for the base, and ends none."""
+
+    def __init__(self, namespace: str) -> None:
+        super().__init__("tasks", namespace=namespace)
+        self.told = self.create_publisher(ProcessArray, "processes", LATCHED)
+        self.told.publish(ProcessArray(processes=[ProcessState(process_id="a", instruction="walk forward 1 m")]))
+
+
+def test_leaving_the_keyboard_asks_while_a_task_would_go_on(plant: BasePlant, rig: Rig) -> None:
+    master, slave = pty.openpty()
+    command = [sys.executable, "-m", "ghostshell_ros.cli.main", "teleop", "--robot", plant.get_namespace()]
+    tasks, begun_m = Tasks(plant.get_namespace()), plant.world.x
+    with NodeHost([tasks]) as host:
+        host.start()
+        process = subprocess.Popen(command, stdin=slave, stdout=subprocess.PIPE, cwd=ROOT)
+        try:
+            wait_until(lambda: plant.teleop, 15.0, "it has taken the base")
+            wait_until(tasks.told.get_subscription_count, 5.0, "it hears of tasks")
+            os.write(master, b"w")
+            wait_until(lambda: abs(plant.world.x - begun_m) > 0.1, 3.0, "it drives, and has heard by then")
+            assert process.stdout is not None
+            os.write(master, b"q")
+            while b"waiting: walk forward 1 m" not in (line := process.stdout.readline()):
+                assert line
+            assert b"y: give the base back" in process.stdout.readline() and process.poll() is None
+            assert plant.teleop
+            os.write(master, b"y")
+            assert process.wait(5.0) == 0
+            wait_until(lambda: plant.teleop is False, 2.0, "it has given the base back")
+        finally:
+            process.kill()
+            os.close(master)
+            os.close(slave)
 
 
 def test_a_gamepad_drives_it_while_its_deadman_is_held(plant: BasePlant, commander: Commander, rig: Rig) -> None:
