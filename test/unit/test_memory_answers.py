@@ -118,6 +118,7 @@ def test_questions_words_that_were_said_and_failures_are_no_evidence(memory: Mem
         == "I remember no unicorn; show it to me, or send me to look."
     )
     assert memory.ask("why is a unicorn white?", robot="kalos").text == "I remember nothing of that."
+    assert memory.ask("the unicorn?", robot="kalos").text == "I remember nothing of that."
     assert memory.ask("what have you done?", robot="kalos").text == "I remember no task."
     memory.put(record(Kind.EPISODE, "kalos worked on “bark”: success.", instruction="bark", status="SUCCESS")).result()
     assert memory.ask("what have you done?", robot="kalos").text == "kalos worked on “bark”: success."

@@ -155,6 +155,13 @@ def test_an_old_observation_is_no_evidence_of_now() -> None:
     assert _answer("where are you?", blind, COCO).startswith("I do not know where I am: no sensor of mine")
 
 
+def test_what_has_left_the_sight_is_not_seen() -> None:
+    gone = _field("object_detections", Kind.OBJECTS, (SeenObject(2, "ball", 0.8, 0.7, 1.24, seen_s=1.5),), 1.0)
+    assert _answer("what do you see?", replace(NOW, observation=Observation(NOW_S, 1, NOW_S, {gone.name: gone}))) == (
+        "I see nothing that I know now."
+    )
+
+
 def test_a_failed_task_is_told_with_its_reason() -> None:
     failed = replace(NOW, processes=(*TASKS, _task("fetch it", ProcessStatus.FAILED, 90.0, "the way is blocked")))
     assert _answer("why did you stop?", failed) == "Last I worked on “fetch it” (failed 10 s ago: the way is blocked)."
