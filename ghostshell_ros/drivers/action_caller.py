@@ -20,6 +20,8 @@ from skill_kernel.skills.drivers import DriverResult, StopEvent
 
 AVAILABLE_S = 0.5
 """Time a call waits for its driver to be discovered."""
+FIRST_S = 2.0
+"""The same for a driver that is active by its manager and has not answered yet: on a busy machine discovery takes longer."""
 ANSWER_S = 0.3
 """Time until a goal that was not accepted is asked for by its id, because the answer may be lost; for as long again."""
 SILENCE_S = 0.7
@@ -108,7 +110,8 @@ class ActionCaller:
         now = self._node.steady_now()
         call = _Call(threading.Condition(), stop, math.inf if deadline_s is None else now + deadline_s, on_feedback)
         action = self._node.resolve_topic_name(self._name)
-        found_by = now + AVAILABLE_S
+        available_s = FIRST_S if self._states.active(action) and not self._has_answered else AVAILABLE_S
+        found_by = now + available_s
         self._node.call_soon(self._send, message, call, found_by)
         with call.changed:
             state = self._wait(call, {_State.SENDING}, found_by + 2 * STOP_LOOK_S)
@@ -137,7 +140,7 @@ class ActionCaller:
             if state is _State.ACCEPTED:
                 text = f"the driver of {action} sent nothing for {SILENCE_S:g} s: it died or hangs; start it again{_load()}"
                 return self._lost(CallCode.DRIVER_LOST, text)
-            what = "did not answer" if state is _State.SENT else f"was not found within {AVAILABLE_S} s"
+            what = "did not answer" if state is _State.SENT else f"was not found within {available_s:g} s"
             text = f"the driver of {action} {what}: is it running in this namespace?"
             # One that answered before has died between two goals.
             return self._lost(CallCode.DRIVER_UNAVAILABLE, text, report=self._has_answered)
@@ -165,8 +168,8 @@ class ActionCaller:
             now = self._node.steady_now()
             if heard_at != call.heard_at:
                 late_s, heard_at = 0.0, call.heard_at
-            by = heard_at + min(SILENCE_S + late_s, BUSY_SILENCE_S) if until is None else until
-            left = (by if to_the_end else min(by, call.end_by)) - now
+            by = heard_at + min(SILENCE_S + late_s, BUSY_SILENCE_S) if until is None else until + min(late_s, BUSY_SILENCE_S)
+            left = (until if to_the_end and until is not None else min(by, call.end_by)) - now
             if left <= 0:
                 break
             call.changed.wait(min(left, STOP_LOOK_S))

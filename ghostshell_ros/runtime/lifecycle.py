@@ -88,6 +88,11 @@ class DriverStates:
             return None
         return driver
 
+    def active(self, action: str) -> bool:
+        """Return whether a driver is known to serve this action (its full name) and to be active."""
+        driver = self._of_action.get(action)
+        return driver is not None and driver.state == "active"
+
     def _on_states(self, message: DiagnosticArray) -> None:
         drivers = [DriverState.of(status) for status in message.status]
         self._of_action = {action: driver for driver in drivers for action in driver.actions}
