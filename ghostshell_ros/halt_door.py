@@ -81,6 +81,11 @@ class HaltDoor:
                 self._socket.sendto(text.encode()[:MAX_BYTES], socket.MSG_DONTWAIT, address)
 
 
+def ros_domain(environment: Mapping[str, str] = os.environ) -> str:
+    """Return the ROS domain of this process as the gates name it."""
+    return environment.get("ROS_DOMAIN_ID", "").lstrip("0") or "0"
+
+
 def robots_here(domain: str) -> list[str]:
     """Return the namespaces of the robots on this machine whose gates serve halts in a ROS domain."""
     beginning = f"@{_name(domain, '')}"
@@ -122,8 +127,7 @@ def named(arguments: Sequence[str], environment: Mapping[str, str]) -> str | Non
 
 def main(arguments: Sequence[str], environment: Mapping[str, str] = os.environ) -> int:
     """Halt the robot that is named, or else each one on this machine. Return 0, or LATER where this is left to ROS."""
-    domain = environment.get("ROS_DOMAIN_ID", "").lstrip("0") or "0"
-    robot = named(arguments, environment)
+    domain, robot = ros_domain(environment), named(arguments, environment)
     if robot is None:
         return LATER
     robots = [robot.strip("/")] if robot else robots_here(domain)

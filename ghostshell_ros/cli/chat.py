@@ -21,7 +21,7 @@ from std_msgs.msg import Bool
 from ghostshell_ros import halt_door
 from ghostshell_ros.cli.follow import CONFIRM_S, Follower, NotThereError, RobotClient, exit_status, on_signals, told, wait_ready
 from ghostshell_ros.cli.output import fail
-from ghostshell_ros.cli.robot_client import WAIT_S, domain, shared, spun
+from ghostshell_ros.cli.robot_client import WAIT_S, shared, spun
 from ghostshell_ros.cli.run_view import RunScreen
 from ghostshell_ros.cli.say import Robot, Wait
 from ghostshell_ros.cli.skills import phrases_of, told_skills
@@ -132,7 +132,7 @@ class Conversation:
     def halt(self) -> None:
         """Halt the robot: by the local socket of its gate, or else through ROS until the gate confirms it."""
         client = self.client
-        told = halt_door.halt(domain(), client.robot)
+        told = halt_door.halt(halt_door.ros_domain(), client.robot)
         if told is not None:
             self.say(f"{client.robot}: {told}")
             return

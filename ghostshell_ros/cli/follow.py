@@ -53,6 +53,8 @@ NODES = ("process_scheduler", "skill_kernel", "channel_scheduler")
 
 EXITS = {Achievement.DONE: 0, Achievement.NOT_DONE: 1, Achievement.PARTLY_DONE: 3, Achievement.ANSWERED: 4}
 """Exit statuses of a command that follows a task; 2 is for one without a robot."""
+OVERDUE_S = 2.0
+"""A task that has not begun after this time is asked for."""
 
 
 class StartUp:
@@ -138,6 +140,8 @@ class Sent:
             self.end = failure(silent, TaskCode.NODE_UNAVAILABLE)
         elif now_s > self.begun_s + self.timeout_s:
             self.cancel(f"not done within {self.timeout_s:g} s")
+        if self.goal is not None and not self.process_id and now_s > self.begun_s + OVERDUE_S:
+            self.goal.ask()  # a goal may be lost while its server starts again
         if now_s > self.confirm_s:
             self.unconfirmed()
 

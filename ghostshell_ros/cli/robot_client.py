@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ghostshell_ros.cli.output import fail
-from ghostshell_ros.halt_door import robots_here
+from ghostshell_ros.halt_door import robots_here, ros_domain
 from skill_kernel.roles import Role
 
 if TYPE_CHECKING:
@@ -38,11 +38,6 @@ SERVED = "/control_halt"
 """Service of every robot's safety gate, by which its namespace is known."""
 
 
-def domain() -> str:
-    """Return the ROS domain of this command as the safety gates of this machine name it."""
-    return os.environ.get("ROS_DOMAIN_ID", "").lstrip("0") or "0"
-
-
 def launch_begins() -> bool:
     """Return whether a launch on this machine began less than LAUNCH_S ago."""
     up_s, ticks = float(Path("/proc/uptime").read_text().split()[0]), os.sysconf("SC_CLK_TCK")
@@ -59,7 +54,9 @@ def launch_begins() -> bool:
 def robots_of(node: Any) -> list[str]:
     """Return the namespaces of the robots that a node has discovered, and those of this machine."""
     served = (name for name, _ in node.get_service_names_and_types())
-    return sorted({name.removesuffix(SERVED).strip("/") for name in served if name.endswith(SERVED)} | {*robots_here(domain())})
+    return sorted(
+        {name.removesuffix(SERVED).strip("/") for name in served if name.endswith(SERVED)} | {*robots_here(ros_domain())}
+    )
 
 
 def absent(node: Any, robot: str, waited_s: float, wait_s: float) -> str:
@@ -70,7 +67,7 @@ def absent(node: Any, robot: str, waited_s: float, wait_s: float) -> str:
     spaces = (space.strip("/") for name, space in node.get_node_names_and_namespaces() if not name.startswith(COMMAND))
     if robot in found or (waited_s < wait_s and (wait_s > WAIT_S or robot in spaces or launch_begins())):
         return ""
-    return f"no robot '{robot}' answers on ROS domain {domain()}; {there_is(found, robot)}"
+    return f"no robot '{robot}' answers on ROS domain {ros_domain()}; {there_is(found, robot)}"
 
 
 def there_is(found: list[str], robot: str = "") -> str:
@@ -79,20 +76,24 @@ def there_is(found: list[str], robot: str = "") -> str:
     return f"there is: {', '.join(others)}" if others else f"start one with: ghostshell launch {robot or 'coco'}"
 
 
-def only_robot(wait_s: float = WAIT_S) -> str:
-    """Return the only robot that is there; end the command with status 2 when there is none, or more than one."""
-    found = robots_here(domain())
+def robots_there(wait_s: float = WAIT_S) -> list[str]:
+    """Return the robots of this machine, or else of the ROS domain; end the command with status 2 when there is none."""
+    found = robots_here(ros_domain())
     if not found:
         begun_s, waited_s = time.monotonic(), 0.0
         with spun(lambda: command_node("")) as node:
             while not found and (waited_s < ABSENT_S or (waited_s < wait_s and launch_begins())):
                 time.sleep(LOOK_S)
                 found, waited_s = robots_of(node), time.monotonic() - begun_s
-    if len(found) == 1:
-        return found[0]
-    if found:
+    return found or fail(f"no robot answers on ROS domain {ros_domain()}; {there_is(found)}")
+
+
+def only_robot() -> str:
+    """Return the only robot that is there; end the command with status 2 when there is none, or more than one."""
+    found = robots_there()
+    if len(found) > 1:
         fail(f"there are several robots: {', '.join(found)}; name one with --robot or in GHOSTSHELL_ROBOT")
-    return fail(f"no robot answers on ROS domain {domain()}; {there_is(found)}")
+    return found[0]
 
 
 @contextmanager

@@ -10,8 +10,10 @@ from typing import Annotated, Any
 
 import typer
 
+from ghostshell_ros import halt_door
 from ghostshell_ros.cli.output import fail
-from ghostshell_ros.cli.robot_client import WAIT_S, RobotClient, only_robot, spun
+from ghostshell_ros.cli.robot_client import WAIT_S, RobotClient, only_robot, robots_there, spun
+from planners.language.stop_words import is_stop
 from skill_kernel.config.sections import shown
 from skill_kernel.roles import Role
 
@@ -26,8 +28,13 @@ def _namespace(robot: str) -> str:
 
 def _robot(context: typer.Context, robot: str) -> str:
     """Return the robot that is named, or else the only one that is there."""
+    return _named(context, robot) or only_robot()
+
+
+def _named(context: typer.Context, robot: str) -> str:
+    """Return the robot that is named, "" for none."""
     source = context.get_parameter_source("robot")
-    return only_robot() if source is None or source.name == "DEFAULT" else _namespace(robot)
+    return "" if source is None or source.name == "DEFAULT" else _namespace(robot)
 
 
 _ROBOT_HELP = "name of the robot; without it, the only one of this machine, or of the network"
@@ -52,6 +59,8 @@ def say(
     Exit status: 0 the task is done, 1 it was stopped or nothing of it was done, 2 no robot answers, 3 it is partly done, 4 the
     robot only answered.
     """
+    if is_stop(instruction, robot):
+        halt_door.halt(halt_door.ros_domain(), robot)  # before ROS is joined; the task then says what it ended
     from ghostshell_ros.cli import follow
     from ghostshell_ros.cli.run_view import RunScreen
 
@@ -76,11 +85,22 @@ def say(
 As = Annotated[Role, typer.Option("--as", help="role whose key proves who asks; what safety halts only safety clears")]
 
 
-def halt(robot: Robot = "", wait: Wait = WAIT_S, as_: As = Role.OPERATOR) -> None:
-    """Halt the robot at its safety gate; it stays halted until cleared."""
+EachRobot = Annotated[
+    str, typer.Option("--robot", envvar="GHOSTSHELL_ROBOT", callback=_named, help="name of the robot; without it, every one")
+]
+
+
+def halt(robot: EachRobot = "", wait: Wait = WAIT_S, as_: As = Role.OPERATOR) -> None:
+    """Halt the robot at its safety gate, or every one that is there; it stays halted until cleared."""
     halts = {"command": 1} if as_ is Role.SAFETY else {}
-    with _gate(robot, wait, "ghostshell/ControlHalt control_halt" if halts else "std_srvs/Trigger halt") as client:
-        _say_halt(robot, client.ask_again(client.type.Request(**halts), as_ if halts else Role.ANONYMOUS))
+    status = 0
+    for name in [robot] if robot else robots_there():
+        try:
+            with _gate(name, wait, "ghostshell/ControlHalt control_halt" if halts else "std_srvs/Trigger halt") as client:
+                _say_halt(name, client.ask_again(client.type.Request(**halts), as_ if halts else Role.ANONYMOUS))
+        except typer.Exit as end:  # the others are halted all the same
+            status = max(status, end.exit_code)
+    raise typer.Exit(status)
 
 
 def clear(robot: Robot = "", wait: Wait = WAIT_S, as_: As = Role.OPERATOR) -> None:
@@ -98,7 +118,8 @@ def _gate(robot: str, wait: float, service: str) -> RobotClient:
 
 def _say_halt(robot: str, answer: Any) -> None:
     print(f"{robot}: {answer.message}")
-    raise typer.Exit(0 if answer.success else 1)
+    if not answer.success:
+        raise typer.Exit(1)
 
 
 ProcessId = Annotated[str, typer.Argument(help="process, or the beginning of its id; empty: the newest it fits")]

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from ghostshell.action import RunTask
 
-from ghostshell_ros.cli.follow import CONFIRM_S, SILENT_S, JsonScreen, Sent, end_keys, exit_status, failure, told
+from ghostshell_ros.cli.follow import CONFIRM_S, OVERDUE_S, SILENT_S, JsonScreen, Sent, end_keys, exit_status, failure, told
 from skill_kernel.codes import Achievement, CallCode, Outcome, TaskCode
 from skill_kernel.events import CallEvent, CallKind, Notice
 from skill_kernel.processes.process import ProcessStatus
@@ -76,10 +76,13 @@ def test_events_are_json_objects_with_the_names_of_the_messages(capsys: pytest.C
 class Goal:
     """A goal that was sent."""
 
-    cancelled = 0
+    cancelled = asked = 0
 
     def cancel(self) -> None:
         self.cancelled += 1
+
+    def ask(self) -> None:
+        self.asked += 1
 
 
 def sent(**fields: Any) -> tuple[Sent, Goal]:
@@ -108,3 +111,14 @@ def test_a_task_of_a_silent_robot_ends_as_failed() -> None:
     assert task.end is None
     task.look(1.0, SILENT_S + 0.1)
     assert task.end is not None and "silent" in task.end.error_msg and exit_status(task.end) == 1 and goal.cancelled == 1
+
+
+def test_a_task_that_does_not_begin_is_asked_for() -> None:
+    task, goal = sent()
+    task.look(OVERDUE_S - 0.1, 0.0)
+    assert not goal.asked
+    task.look(OVERDUE_S + 0.1, 0.0)
+    assert goal.asked and task.end is None and not goal.cancelled
+    begun, goal = sent(process_id="a")
+    begun.look(OVERDUE_S + 0.1, 0.0)
+    assert not goal.asked, "the robot has it"

@@ -17,7 +17,9 @@ from ghostshell.srv import ControlHalt
 from std_srvs.srv import Trigger
 from typer.testing import CliRunner
 
-from ghostshell_ros.cli import robot_client
+from ghostshell_ros import halt_door
+from ghostshell_ros.cli import robot_client, say
+from ghostshell_ros.cli.follow import NotThereError
 from ghostshell_ros.cli.main import app
 from ghostshell_ros.cli.robot_client import absent
 from ghostshell_ros.cli.say import _namespace
@@ -48,6 +50,35 @@ def test_the_only_robot_is_meant_and_with_several_they_are_named(gate: type[Losi
     assert run("halt", "--as", "safety", "--robot", "lab/kalos") == (0, "lab/kalos: halted by safety\n")
 
 
+def test_halt_without_a_name_is_for_every_robot_also_where_one_does_not_answer(gate: type[LosingGate], only: list[str]) -> None:
+    only.append("lab/kalos")
+    assert run("halt") == (0, "coco: halted by anybody\nlab/kalos: halted by anybody\n")
+    gate.asked, gate.lost = [], NEVER
+    status, output = run("halt", wait_s=0.1)
+    assert status == 2 and "no robot 'coco' answers" in output and "no robot 'lab/kalos' answers" in output
+
+
+def test_a_stop_word_halts_before_ros_is_joined(monkeypatch: pytest.MonkeyPatch) -> None:
+    halted: list[tuple[str, str]] = []
+
+    def halt(domain: str, robot: str) -> str:
+        halted.append((domain, robot))
+        return "halted"
+
+    def joins(make: Callable[[], Any]) -> Any:
+        raise NotThereError(f"{len(halted)} halted before")
+
+    monkeypatch.setenv("ROS_DOMAIN_ID", "7")
+    monkeypatch.setattr(halt_door, "halt", halt)
+    monkeypatch.setattr(say, "spun", joins)
+    for words, robots in (("STOOOP!", ["coco"]), ("stop the music", []), ("nod", [])):
+        halted.clear()
+        result = CliRunner().invoke(app, ["say", words])
+        assert f"{len(robots)} halted before" in result.output and [robot for _, robot in halted] == robots
+    assert CliRunner().invoke(app, ["say", "stop", "--robot", "kalos"]).exit_code == 2
+    assert halted == [("7", "kalos")]
+
+
 class Graph:
     """A command's node, which has discovered some robots by their gates, and nodes in namespaces."""
 
@@ -72,10 +103,10 @@ def test_without_a_robot_a_command_says_soon_what_to_start(
     monkeypatch.setattr(robot_client, "launch_begins", lambda: launching)
     begun_s = time.monotonic()
     with pytest.raises(typer.Exit):
-        robot_client.only_robot(0.2 if launching else 100.0)
+        robot_client.robots_there(0.2 if launching else 100.0)
     assert (time.monotonic() - begun_s >= 0.2) or not launching, "a robot that is coming up is waited for"
     monkeypatch.setattr(robot_client, "command_node", lambda robot: Graph("far"))
-    assert robot_client.only_robot(0.2) == "far"
+    assert robot_client.only_robot() == "far"
 
 
 def test_a_robot_is_given_up_when_nothing_of_it_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
