@@ -21,6 +21,8 @@ HELD_S = 0.7
 PERIOD_S = 0.05
 END_S = 0.3
 """Limit on the answer of a task that is to end before the base is given back."""
+TASKS_S = 1.0
+"""Limit on the first word of the process scheduler on what runs; a robot may have none."""
 DIRECTIONS = {
     "w": (1, 0, 0),
     "s": (-1, 0, 0),
@@ -113,9 +115,11 @@ def teleop(
         control = node.create_client(ControlHalt, "control_halt")
         ending = node.create_client(ControlProcess, "control_process")
         processes: list[Any] = []
+        heard = False
 
         def hear(message: Any) -> None:
-            processes[:] = message.processes
+            nonlocal heard
+            processes[:], heard = message.processes, True
 
         node.create_subscription(ProcessArray, "processes", hear, LATCHED)
         begun_s = time.monotonic()
@@ -123,6 +127,9 @@ def teleop(
             waited_s = time.monotonic() - begun_s
             if (why := absent(node, robot, waited_s, wait)) or waited_s > wait:
                 fail(why or f"robot '{robot}' has no base that can be driven (no service release_teleop answers)")
+        begun_s = time.monotonic()
+        while not heard and time.monotonic() - begun_s < TASKS_S:
+            rclpy.spin_once(node, timeout_sec=LOOK_S)
         print(HELP)
         keyboard, todo, asked = Keyboard(speed, turn), "", False
         _show(keyboard.shown())

@@ -637,7 +637,11 @@ def test_a_killed_driver_fails_the_call_stops_the_robot_and_comes_back(
     def works() -> bool:
         if watch.halted:
             watch.ask(watch.clear_halt, Trigger.Request())
-            wait_until(lambda: not watch.halted and not watch.kernel.halted, 5.0, "the halt is cleared")
+            wait_until(
+                lambda: not watch.halted and not watch.kernel.halted,
+                5.0,
+                lambda: f"the halt is cleared: {[e.error_msg for e in watch.events if e.kind == NoticeKind.HALTED][-3:]}",
+            )
         return watch.task("nod").result(15.0).status == ProcessState.SUCCESS
 
     wait_until(works, 20.0, "the new drivers are used")
