@@ -42,7 +42,7 @@ NODES = {
 }
 """Classes of the nodes, each in ghostshell_ros.nodes.<name>.node."""
 MIND = ("channel_scheduler", "token_parser", "action_planner", "task_planner", "process_scheduler")
-"""What `mind` stands for: the planning nodes, in one process."""
+"""The planning nodes, which `mind` names: one process."""
 
 
 def without_generator() -> None:

@@ -14,7 +14,7 @@ from skill_kernel.observation.model import FieldValue, Kind, Observation, Pose, 
 from skill_kernel.processes.process import Process
 
 IN_SIGHT_S = 1.0
-"""What was last detected longer ago is followed still, but no longer seen."""
+"""Age up to which a detection counts as seen; an older one is only followed."""
 
 MOVED_M = 0.5
 """A robot so far from where its steps were planned stands elsewhere."""

@@ -74,7 +74,7 @@ class BaseConfig(Section):
     subsystems: tuple[str, ...] = ("movement",)
     """Those that skills which move the base hold; an operator who takes the base takes them."""
     scan: bool = False
-    """Whether it has a lidar, without which it must not move."""
+    """True for a base with a lidar, without which it must not move."""
     stop_distance: Positive = 0.15
     slow_distance: Positive = 0.6
     laser: tuple[float, float, float] = (0.0, 0.0, 0.0)

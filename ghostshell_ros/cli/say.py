@@ -126,7 +126,7 @@ ProcessId = Annotated[str, typer.Argument(help="process, or the beginning of its
 SHOWN, WHY_SHOWN = 32, 120
 """Characters of an instruction and of a reason in the table."""
 KERNEL_S = 1.0
-"""How long to wait for the kernel's word on running calls."""
+"""Time to wait for the kernel's word on running calls."""
 
 
 def ps(

@@ -87,7 +87,7 @@ class _Slot:
     """Index of the last signal sent, of `_STAGES`."""
     next_stage_s: float = _NEVER
     start_s: float = 0.0
-    """When it is due to start, on the steady clock: at first at once."""
+    """Time at which it is due to start, on the steady clock: at first at once."""
     respawns: int = 0
 
 
@@ -107,7 +107,7 @@ class LaunchRun:
         """Processes that have ended, what a listener raised, and requests to stop (None)."""
         self._stopping = False
         self.refused = False
-        """Whether a node has ended because it cannot start as it is configured."""
+        """True when a node has ended because it cannot start as it is configured."""
         self._finished = threading.Event()
         self._failure: Exception | None = None
         self._thread = threading.Thread(target=self._run, name="launch-run", daemon=True)

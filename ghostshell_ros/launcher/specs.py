@@ -48,9 +48,9 @@ class ProcessSpec:
     respawn: bool = False
     respawn_delay_s: float = 0.0
     respawn_max_retries: int = -1
-    """How often it is started again; negative: without limit."""
+    """Number of times that it is started again; negative: without limit."""
     shutdown_on_exit: bool = False
-    """When it ends, everything ends."""
+    """True for a process with whose end everything ends."""
     sigterm_timeout_s: float = 5.0
     """From SIGINT to SIGTERM."""
     sigkill_timeout_s: float = 5.0

@@ -25,7 +25,7 @@ from skill_kernel.codes import ModelCode, TaskCode
 from skill_kernel.events import ModelEvent, ModelKind, Notice, RunEvent
 
 ENOUGH_S = 1.0
-"""How long an answer that is read no further may take to end by itself."""
+"""Time that an answer which is read no further may take to end by itself."""
 MAX_TOKENS = 1_000_000_000
 
 

@@ -195,17 +195,17 @@ class Entry:
         said = [k for k in doc if not k.among(LIGHT | RELATIONS) and k.concept not in DIRECTIONS[:4]]
         self.doc = {x for k in said for x in (k.stem, k.concept)} | ({"turn"} if self.aims else set())
         self.sideways = self.verb == "step" and any({"left", "right"} <= set(p.choices) for p in self.parameters)
-        """Whether it steps to a side."""
+        """Return whether it steps to a side."""
         self.walks = (self.means("walk") or self.sideways) and any(p.dimension == "length" for p in self.parameters)
         self.moves = (
             self.walks or self.means("walk", "turn", "look", "head") or concept(self.verb) in ("walk", "search", "follow")
         )
         self.choices = {p.name: _choices(p) for p in self.parameters if p.kind == "choice"}
         self.keeps_open = "until_reset" in skill.injected
-        """Whether it may stand open until it is reset."""
+        """Return whether it may stand open until it is reset."""
         says = re.search(r"until (it is )?(reset|stopped)", skill.description)
         self.endless = self.keeps_open and (says is not None or self.means("music"))
-        """Whether it goes on by itself until it is reset, as music does."""
+        """Return whether it goes on by itself until it is reset, as music does."""
         self.direction = next((k.concept for k in name if k.concept in DIRECTIONS), "")
         self.channels = tuple(s for s in skill.subsystems if "{" not in s)
 

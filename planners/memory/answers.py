@@ -69,7 +69,7 @@ class Answerer:
     def __init__(self, store: Store, question: Question, viewer: Viewer | None, robot: str, now_s: float) -> None:
         self._store, self._asked, self._viewer, self._now_s = store, question, viewer, now_s
         self._robot = robot
-        """Who is meant by “you”; "" means all robots, each by its name."""
+        """The robot that is meant by “you”; "" means all robots, each by its name."""
         self._complete = True
 
     def answer(self) -> Answer | None:

@@ -226,7 +226,7 @@ class ModelClient(Protocol):
 
     @property
     def name(self) -> str:
-        """What to call it in logs and prompts, such as `openai:gpt-4.1` or `offline`."""
+        """Return its name for logs and prompts, such as `openai:gpt-4.1` or `offline`."""
 
     @property
     def is_language_model(self) -> bool:

@@ -11,7 +11,7 @@ from planners.prompts.blocks import Layer
 
 HOUR_S = 3600.0
 BUCKET_S = 60.0
-"""What was spent in the hour is kept by the minute, so that it needs no more room the more calls there are."""
+"""The spending of the last hour is kept by the minute, so that its size does not depend on the number of calls."""
 
 ESSENTIAL = frozenset({Layer.S1.value, Layer.STREAM.value, Layer.REACT.value, Layer.PLAN_AND_EXECUTE.value})
 """Layers without which a process cannot even be brought to a proper end: the last of the budget is theirs."""
@@ -20,7 +20,7 @@ RESERVE = 0.1
 """The share of a budget that only they may touch."""
 
 FIRST_GUESS = 2000
-"""What a layer's first call is taken to use while it runs; later ones are taken to be like those before [tokens]."""
+"""Assumed use of a layer's first call while it runs; later ones are assumed to be like those before [tokens]."""
 
 LOST_S = 120.0
 """A call whose end nobody told in this time is no longer counted as running."""

@@ -37,7 +37,7 @@ _TOO_LONG = re.compile(
     r"|(?:input|prompt).{0,20}tokens?.{0,40}exceed|too many (?:input |prompt )?tokens",
     re.IGNORECASE,
 )
-"""How providers say that a request does not fit into the model's context."""
+"""Wordings of providers for a request that does not fit into the model's context."""
 MAX_RETRY_AFTER_S = 86_400.0
 """A server that says more is believed so much."""
 QUOTA = "the account's quota is used up: raise it"

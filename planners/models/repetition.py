@@ -11,7 +11,7 @@ from skill_kernel.config.sections import shown
 MAX_CONTROLS = 16
 """Control tokens of chat templates in one stretch of an answer; a sound one has none."""
 MAX_REPEATS, MAX_LONG_REPEATS, MAX_CALL_REPEATS = 24, 8, 64
-"""How often a text, one of LONG_TEXT characters or more, or one with a call in it may follow itself without a pause."""
+"""Times that a text, one of LONG_TEXT characters or more, or one with a call in it may follow itself without a pause."""
 LONG_TEXT, LEAST_TEXT = 80, 500
 """Characters of a text that is long, and of repeats that are looked at: short words said often are no fault."""
 STRETCH = 6000

@@ -37,7 +37,7 @@ _RETURN_CN = re.compile(
 
 
 _NOT_CN = re.compile(r"(?:别|不|不要|不用|不再|勿|没|甭)$")
-"""What makes "go on" behind it a "do not go on"."""
+"""Words that turn a "go on" behind them into "do not go on"."""
 
 
 @dataclass(frozen=True)

@@ -85,7 +85,7 @@ NOTHING_MORE: dict[str, Any] = {
     "subsystems": (),
     "running": (),
 }
-"""What a process that has ended has no longer."""
+"""Fields that a process loses with its end."""
 
 
 class ProcessError(ValueError):

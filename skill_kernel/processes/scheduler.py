@@ -39,7 +39,7 @@ from skill_kernel.processes.process import (
 )
 
 IDLE_RETRY_S = 60.0
-"""How long idle behaviour that failed is left alone."""
+"""Time for which idle behaviour that failed is left alone."""
 
 PLANNER, SCHEDULER, SENDER = "action_planner", "channel_scheduler", "sender"
 SCHEDULER_TICKS, DEBTOR_TICKS = 5, 20

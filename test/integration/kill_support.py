@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the tests share that kill -9 a node while a robot is on its way: to begin, to kill, and how the way ended."""
+"""Share among the tests that kill -9 a node while a robot is on its way: to begin, to kill, and how the way ended."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ DRIVER_CODES = (CallCode.DRIVER_LOST, CallCode.DRIVER_UNAVAILABLE, CallCode.HALT
 
 @dataclass(frozen=True)
 class Way:
-    """What a robot is told to do, the function that does it, and whether it has moved since a steady time."""
+    """An order, the function that carries it out, and a look at whether the robot has moved since a steady time."""
 
     instruction: str
     function: str

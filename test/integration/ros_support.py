@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the integration tests share: nodes as processes, a stand-in for the robot, and waiting for events."""
+"""Share among the integration tests: nodes as processes, a stand-in for the robot, and waiting for events."""
 
 from __future__ import annotations
 

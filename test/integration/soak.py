@@ -131,7 +131,7 @@ class Soak:
         """Each with its robot and when it was sent."""
         self.done: Counter[str] = Counter()
         self.killed_s: dict[tuple[str, str], float] = {}
-        """When a robot's executable was killed last."""
+        """Steady time at which a robot's executable was killed last."""
 
     def note(self, text: str) -> None:
         line = f"{time.monotonic() - self.began_s:8.2f} {text}"
@@ -296,7 +296,7 @@ def apart() -> bool:
 
 @dataclass(frozen=True)
 class Weight:
-    """What a process takes."""
+    """Memory, threads and files of a process."""
 
     mb: float
     threads: int

@@ -29,7 +29,7 @@ from ros_support import ROOT, Processes, spun, wait_until
 
 FOCAL = 207.8
 PERSON_M, BALL_M = 3.5, 2.0
-"""Where they stand, along the hallway from Kalos's middle."""
+"""Their places, along the hallway from Kalos's middle."""
 
 
 class Camera(RuntimeNode):

@@ -37,7 +37,7 @@ from skill_kernel.observation.accessors import Accessor
 from skill_kernel.observation.model import FieldValue, Kind, Observation, Pose, SeenObject
 
 WIRE_S = 0.005
-"""How long a message is underway."""
+"""Time that a message is under way."""
 
 
 @dataclass
@@ -155,7 +155,7 @@ class Body(VirtualExecutor):
 
 @dataclass
 class World:
-    """What the robot observes."""
+    """The robot's observation."""
 
     room: str = "hall"
     labels: tuple[str, ...] = ()

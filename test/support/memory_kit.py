@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What tests of the memory share: a wall clock, records as a robot makes them, consolidation to its end."""
+"""Share among the tests of the memory: a wall clock, records as a robot makes them, consolidation to its end."""
 
 from __future__ import annotations
 

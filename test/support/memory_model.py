@@ -17,7 +17,7 @@ WORDS = ("ball", "apple", "door", "red", "zebra")
 
 
 class Model:
-    """What the store must hold: records by id."""
+    """A plain model of the store: records by id."""
 
     def __init__(self) -> None:
         self.records: dict[int, Record] = {}

@@ -25,7 +25,7 @@ CODE_OWNERS = {
     "LeaseCode": "srv/ProcessLease.srv",
     "ReflexCode": "srv/CompileReflex.srv",
 }
-"""Where the numbers of each enumeration of error codes are defined."""
+"""Interfaces that define the numbers of each enumeration of error codes."""
 
 CONSTANT = re.compile(r"^uint16\s+([A-Z][A-Z0-9_]*)\s*=\s*(\d+)", re.MULTILINE)
 

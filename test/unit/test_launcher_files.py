@@ -411,7 +411,7 @@ def words(spec: ProcessSpec) -> list[str]:
 
 
 APART = ["safety_gate", "skill_kernel", "reflexes", "drivers"]
-"""What has a process of its own, or one of its kind, however a robot is brought up."""
+"""Nodes with a process of their own, or one of their kind, however a robot is brought up."""
 MIND = ["process_scheduler", "task_planner", "action_planner", "token_parser", "channel_scheduler"]
 
 

@@ -310,7 +310,7 @@ def test_no_child_survives_the_runner(tmp_path: Path, number: signal.Signals, ha
 
 
 def _ended(pipe: int) -> bool:
-    """Whether the last process that holds the pipe's other end ends before the deadline."""
+    """Return whether the last process that holds the pipe's other end ends before the deadline."""
     os.set_blocking(pipe, True)
     result: list[bytes] = []
     reader = threading.Thread(target=lambda: result.append(os.read(pipe, 1)), daemon=True)

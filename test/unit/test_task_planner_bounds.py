@@ -12,7 +12,7 @@ from skill_kernel.codes import ModelCode
 
 
 def lives_on_failures(bench: Bench, answer: str, gap_s: float = 4.0, most: int = 60) -> int:
-    """How many failures a task survives whose every review is answered so."""
+    """Return how many failures a task survives whose every review is answered so."""
     for number in range(most):
         if bench.plans[-1].over:
             return number

@@ -44,13 +44,13 @@ from skill_kernel.events import CallEvent, ModelEvent, Notice, ProcessEvent, Pro
 from skill_kernel.guard.condition_text import MAX_SENTENCE
 
 STOP_S = 0.5
-"""How long the channel scheduler may take to stop what a process does."""
+"""Time that the channel scheduler may take to stop the calls of a process."""
 
 MATCH_S = 15.0
-"""How long it is waited for when it has not been found yet: this node or the scheduler has just come up."""
+"""Time for which it is waited for where it has not been found yet: this node or the scheduler has just come up."""
 
 TELL_LOST_S = 1.0
-"""How long after it came up a planner tells of processes that it knows nothing of: its first words may find no reader."""
+"""Time for which a planner that has come up tells of processes unknown to it: its first words may find no reader."""
 
 BEAT_S = 0.5
 KEPT_PLANS = 50

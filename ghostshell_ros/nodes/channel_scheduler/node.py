@@ -40,7 +40,7 @@ MAX_CHARS = 4_000_000
 """Maximum number of characters in the tokens of a stream, which any node may send."""
 
 JUDGE_MARGIN_S = 0.5
-"""How much longer a judgement is waited for here than the planner waits for its model."""
+"""Time by which a judgement is waited for longer here than the planner waits for its model."""
 
 AT_REST = 2
 """Without calls, one of so many heartbeats is sent."""

@@ -37,7 +37,7 @@ from skill_kernel.events import CallEvent, CallKind, Notice, NoticeKind, Process
 from skill_kernel.roles import Act, Caller
 
 LOOK_S = 1.0
-"""How often new robots are looked for, and the file of another memory that may have ended."""
+"""Time between two looks for new robots, and for the file of another memory that may have ended."""
 LIMIT, MOST = 20, 1000
 """Records of an answer when the request names no number, and at most."""
 WAITING = 16

@@ -64,7 +64,7 @@ class ProcessAdvice:
         self._budget = ModelBudget(node)
         self._layers = LayerModel(node, {} if client is None else {Layer.S3: client}, events, self._budget)
         self.thinks = self._layers.thinks(Layer.S3)
-        """Whether a language model advises."""
+        """Return whether a language model advises."""
         self._advised = strategies_that_want(Feed.ADVICE)
         """Strategies whose processes it advises on; guidelines are looked at whatever the strategy is."""
         clock = SteadyClock(node)
