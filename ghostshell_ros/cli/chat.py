@@ -129,10 +129,13 @@ class Conversation:
             self.client.send(line)
         return True
 
-    def halt(self) -> None:
-        """Halt the robot: by the local socket of its gate, or else through ROS until the gate confirms it."""
+    def halt(self, typed: str = "") -> None:
+        """Halt the robot: by the local socket of its gate, or else through ROS until the gate confirms it. `typed` is the line
+        of a person that the terminal does not show yet."""
         client = self.client
         told = halt_door.halt(halt_door.ros_domain(), client.robot)
+        if typed:
+            self.say(f"{client.robot}> {typed}")
         if told is not None:
             self.say(f"{client.robot}: {told}")
             return
@@ -172,7 +175,7 @@ class Conversation:
                 for sent in self._follower.step(LOOK_S):
                     if sent.end is not None:
                         self._status = max(self._status, exit_status(sent.end))
-                        self.say(told(sent.end, self.client.view))
+                        self.say(self.client.view.ended(sent.process_id, told(sent.end, self.client.view)))
             except (OSError, SystemExit):  # the terminal has gone, or the reader of the pipe
                 if not self.end_tasks("nobody reads any more") and self._follower.idle:
                     os.kill(os.getpid(), signal.SIGHUP)
@@ -244,8 +247,7 @@ def typed(conversation: Conversation) -> Iterator[Callable[[], str]]:
         if not is_stop(text, robot):
             buffer.validate_and_handle()
             return
-        conversation.halt()
-        conversation.say(f"{robot}> {text}")
+        conversation.halt(text)
         buffer.reset(append_to_history=True)
 
     session: PromptSession[str] = PromptSession(

@@ -24,7 +24,7 @@ OK, WARNING, PROBLEM = "ok", "warning", "problem"
 Finding = tuple[str, str]
 """One of the three, and a sentence that says what to do where it is not ok."""
 CORES, MEMORY_GB, DISK_GB = 2, 1.0, 1.0
-"""Memory and disk that a simulated robot wants to have free."""
+"""Cores that a simulated robot wants, and memory and disk that it wants to have free."""
 RENDER_S = 20.0
 FIND_S = 5.0
 """Time in which two participants of one machine find each other; half a second is usual."""

@@ -136,7 +136,9 @@ class Sent:
         """End it where the robot is silent or does not confirm its end, and ask for its end at its deadline."""
         if self.end is None and silent_s > SILENT_S:
             self.cancel("the robot is silent")
-            silent = f"the robot's channel_scheduler is silent for {SILENT_S:g} s: the robot has ended, or this node died"
+            silent = (
+                f"the robot is silent for {SILENT_S:g} s: it has ended, or its channel_scheduler died; its launch says which"
+            )
             self.end = failure(silent, TaskCode.NODE_UNAVAILABLE)
         elif now_s > self.begun_s + self.timeout_s:
             self.cancel(f"not done within {self.timeout_s:g} s")

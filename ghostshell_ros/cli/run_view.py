@@ -253,6 +253,10 @@ class RunView:
             return [line]
         return [f"{self.number(process_id)}  {line}" if process_id else f"–  {line}"]
 
+    def ended(self, process_id: str, line: str) -> str:
+        """Return a line on the end of a process, with its number where its lines had one."""
+        return f"{self.number(process_id)}  {line}" if process_id in self._numbers else line
+
     def _living(self) -> list[tuple[str, ProcessRun]]:
         """Return the processes of people, guidelines and models that have not ended."""
         found = self.model.processes.items()
@@ -343,7 +347,7 @@ class RunScreen:
     def say(self, text: str) -> None:
         """Print a line."""
         self._printed_s = self._now_s()
-        self._console.print(text, soft_wrap=True, markup=False, highlight=False)
+        self._console.print(text, soft_wrap=not self._console.is_terminal, markup=False, highlight=False)
 
     def refresh(self, waiting: str = "") -> None:
         """Show the current state, or what is waited for, below the lines."""

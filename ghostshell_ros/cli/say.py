@@ -140,7 +140,10 @@ def ps(
         found = [p for p in client.latched().processes if all_ or not p.ended.sec]
         if len(found) > limit:
             print(f"{len(found) - limit} older ones are left out; --limit shows more")
-        running = _running(client.latched(KERNEL_S, topic=1), [p.process_id for p in found if not p.ended.sec])
+        kernel = client.latched(KERNEL_S, topic=1)
+        if kernel is not None and kernel.halted:
+            print(f"{robot} is halted; when it is safe: ghostshell clear --robot {robot}")
+        running = _running(kernel, [p.process_id for p in found if not p.ended.sec])
         print("\n".join(_table(found[-limit:], client.node.now_s(), running)) if found else f"{robot}: nothing runs")
 
 

@@ -98,6 +98,7 @@ def teleop(
     from ghostshell.msg import ProcessArray
     from ghostshell.srv import ControlHalt, ControlProcess
     from rclpy.signals import SignalHandlerOptions
+    from std_msgs.msg import Bool
     from std_srvs.srv import Trigger
 
     from ghostshell_ros.runtime.node_runtime import bounded_end
@@ -121,7 +122,11 @@ def teleop(
             nonlocal heard
             processes[:], heard = message.processes, True
 
+        def show_halt(message: Any) -> None:
+            _show("halted; c clears it" if message.data else "not halted")
+
         node.create_subscription(ProcessArray, "processes", hear, LATCHED)
+        node.create_subscription(Bool, "halted", show_halt, LATCHED)
         begun_s = time.monotonic()
         while not services["release_teleop"].wait_for_service(timeout_sec=LOOK_S):
             waited_s = time.monotonic() - begun_s
@@ -139,7 +144,7 @@ def teleop(
                 for key in _keys(PERIOD_S):
                     if asked and key in ("y", "e", *LEAVE):
                         todo = "leave" if key == "y" else "end"
-                        continue
+                        break
                     asked, before = False, keyboard.shown()
                     pressed = keyboard.press(key, time.monotonic())
                     if pressed and todo != "halt":  # a halt among keys that come together wins

@@ -355,7 +355,7 @@ def test_leaving_the_keyboard_asks_while_a_task_would_go_on(plant: BasePlant, ri
                 assert line
             assert b"y: give the base back" in process.stdout.readline() and process.poll() is None
             assert plant.teleop
-            os.write(master, b"y")
+            os.write(master, b"y\r")
             assert process.wait(5.0) == 0
             wait_until(lambda: plant.teleop is False, 2.0, "it has given the base back")
         finally:

@@ -148,7 +148,7 @@ def test_ghostshell_halt_reaches_the_gate_without_joining_the_graph(plant: Plant
     name = commander.get_namespace().strip("/")
     done = subprocess.run([ROOT / "ghostshell", "halt", "--robot", name], capture_output=True, text=True, timeout=10.0)
     held = plant.positions["knee"]
-    assert done.stdout == f"{name}: halted; when it is safe to move again: ghostshell clear\n", done.stderr
+    assert done.stdout == f"{name}: halted; when it is safe to move again: ghostshell clear --robot {name}\n", done.stderr
     assert held < 1.0 and name in robots_here(os.environ["ROS_DOMAIN_ID"])
     wait_until(lambda: plant.halted, 1.0, "the gate says that it is halted")
     time.sleep(0.2)

@@ -20,6 +20,10 @@ TASKS = yaml.safe_load((ROOT / "bench" / "coco_tasks.yaml").read_text(encoding="
 WORDS = ["stop", "halt", "freeze", "abort", "emergency stop", "停", "停下", "停止", "别动", "站住", "alto", "arrêt", "stopp"]
 
 STOPS = [
+    "sotp",
+    "STPO!",
+    "hatl",
+    "hold on",
     "stop!",
     "STOP NOW",
     "please stop",

@@ -245,7 +245,8 @@ class SafetyGate(RuntimeNode):
         self._latch.halt(caller.role)
         self._halt("halt was called by safety" if by_safety else "halt was called")
         self._publish(self.steady_now())
-        how = "ghostshell clear --as safety" if self._latch.holder is Role.SAFETY else "ghostshell clear"
+        how = f"ghostshell clear --robot {self.get_namespace().strip('/')}"
+        how += " --as safety" if self._latch.holder is Role.SAFETY else ""
         return f"halted; when it is safe to move again: {how}"
 
     def _clear_for(self, caller: Caller, number: int = 0) -> tuple[bool, str]:
