@@ -246,6 +246,7 @@ def main() -> None:
     control, folder = socket.socket(fileno=int(sys.argv[1])), sys.argv[2]
     for number in executables.ENDING:  # what ends a whole service at once ends each node, and the client ends the server
         signal.signal(number, signal.SIG_IGN)
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # ignored, as some supervisors hand it down, it would reap the nodes
     executables.without_generator()
     for module in COMMON:
         import_module(module)

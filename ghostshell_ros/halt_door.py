@@ -23,6 +23,7 @@ PREFIX = "ghostshell/halt"
 HALT = b"halt"
 MAX_BYTES = 1024
 """Longest datagram that is read."""
+MAX_ROBOTS = 64
 ANSWER_S = 0.3
 """Time in which the gate confirms. It takes a few milliseconds."""
 LATER = 75
@@ -83,18 +84,23 @@ class HaltDoor:
 
 def ros_domain(environment: Mapping[str, str] = os.environ) -> str:
     """Return the ROS domain of this process as the gates name it."""
-    return environment.get("ROS_DOMAIN_ID", "").lstrip("0") or "0"
+    return environment.get("ROS_DOMAIN_ID", "").strip().lstrip("0") or "0"
 
 
 def robots_here(domain: str) -> list[str]:
-    """Return the namespaces of the robots on this machine whose gates serve halts in a ROS domain."""
+    """Return the namespaces of the robots on this machine whose gates serve halts in a ROS domain, at most MAX_ROBOTS."""
     beginning = f"@{_name(domain, '')}"
     try:
         with open(_SOCKETS, encoding="utf-8", errors="replace") as file:
             names = {line.rstrip("\n").partition(" @")[2] for line in file}
     except OSError:
         return []
-    return sorted(f"@{name}".removeprefix(beginning) for name in names if f"@{name}".startswith(beginning))
+    robots = (f"@{name}".removeprefix(beginning) for name in names if f"@{name}".startswith(beginning))
+    return sorted(robot for robot in robots if _is_namespace(robot))[:MAX_ROBOTS]
+
+
+def _is_namespace(robot: str) -> bool:
+    return robot.isascii() and all(part.isidentifier() for part in robot.split("/") if robot)
 
 
 def halt(domain: str, robot: str) -> str | None:
@@ -131,7 +137,13 @@ def main(arguments: Sequence[str], environment: Mapping[str, str] = os.environ) 
     if robot is None:
         return LATER
     robots = [robot.strip("/")] if robot else robots_here(domain)
-    answers = [(name, halt(domain, name)) for name in robots]
+    told_by: dict[str, str | None] = dict.fromkeys(robots)
+    asking = [threading.Thread(target=lambda name=name: told_by.update({name: halt(domain, name)})) for name in robots]
+    for thread in asking:  # all at once: one that does not answer must not keep the others waiting
+        thread.start()
+    for thread in asking:
+        thread.join()
+    answers = list(told_by.items())
     for name, told in answers:
         if told is not None:
             sys.stdout.write(f"{name}: {told}\n")

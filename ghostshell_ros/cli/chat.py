@@ -60,13 +60,21 @@ def chat(robot: Robot = "", wait: Wait = WAIT_S) -> None:
         with spun(lambda: ChatClient(robot)) as client, shared(client):
             screen = RunScreen(client.view, client, table=not terminal)
             wait_ready(client, wait, tell=screen.refresh)
-            conversation = Conversation(client, screen)
-            ends = on_signals(lambda _: sys.exit(0), signal.SIGTERM, signal.SIGHUP)
+            conversation = Conversation(client, screen, beside=terminal)
+            ends = on_signals(_leave, signal.SIGTERM, signal.SIGHUP)
             with ends, typed(conversation) if terminal else piped(conversation) as read:
                 status = conversation.hold(read)
     except NotThereError as error:
         fail(error, command="chat")
     raise typer.Exit(0 if terminal else status)
+
+
+class AskedToEndError(BaseException):
+    """Raised by a signal; what runs a command of the chat must not take it for that command's own end."""
+
+
+def _leave(_: int) -> None:
+    raise AskedToEndError
 
 
 class ChatClient(RobotClient):
@@ -85,10 +93,11 @@ class ChatClient(RobotClient):
 
 
 class Conversation:
-    """Obey lines, each on the thread that reads them, while another thread shows what happens."""
+    """Obey lines while a thread shows what happens. `beside`: commands run on threads of their own, so that the keyboard is
+    heard, and a stop word above all, while one waits for an answer."""
 
-    def __init__(self, client: ChatClient, screen: RunScreen) -> None:
-        self.client, self._screen = client, screen
+    def __init__(self, client: ChatClient, screen: RunScreen, *, beside: bool = False) -> None:
+        self.client, self._screen, self._beside = client, screen, beside
         self._follower, self._done, self._status = Follower(client, screen), threading.Event(), 0
 
     def hold(self, read: Callable[[], str]) -> int:
@@ -103,11 +112,11 @@ class Conversation:
                 except KeyboardInterrupt:
                     if not self.end_tasks("Ctrl-C"):
                         break
-                except (EOFError, SystemExit, OSError):
+                except (EOFError, AskedToEndError, OSError):
                     break
         finally:
             self.end_tasks("the chat has ended")
-            with suppress(KeyboardInterrupt, SystemExit):
+            with suppress(KeyboardInterrupt, AskedToEndError):
                 self.wait(CONFIRM_S)
             self._done.set()
             showing.join(CONFIRM_S)
@@ -123,7 +132,11 @@ class Conversation:
         elif name == "help" and not rest:
             self.say("\n".join([*(f"{one:8} {does}" for one, does in HELP.items()), "Anything else is an instruction."]))
         elif name in HELP and all(map(_ARGUMENT.fullmatch, rest)):
-            _run([name, *rest, "--robot", self.client.robot])
+            words = [name, *rest, *(("--robot", self.client.robot) if self.client.robot else ())]
+            if self._beside:
+                threading.Thread(target=_run, args=(words,), name=name, daemon=True).start()
+            else:
+                _run(words)
         elif line:
             self._screen.begin()
             self.client.send(line)

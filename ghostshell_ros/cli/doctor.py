@@ -149,13 +149,13 @@ def _audio() -> Iterator[Finding]:
 
 
 def _network() -> Iterator[Finding]:
-    from ghostshell_ros.halt_door import robots_here
-    from ghostshell_ros.launcher.checks import domain_of, fault_of_domain
+    from ghostshell_ros.halt_door import robots_here, ros_domain
+    from ghostshell_ros.launcher.checks import fault_of_domain
 
     if fault := fault_of_domain(os.environ):
         yield PROBLEM, fault
         return
-    domain, reach = domain_of(os.environ), os.environ.get("ROS_AUTOMATIC_DISCOVERY_RANGE", "SUBNET")
+    domain, reach = ros_domain(), os.environ.get("ROS_AUTOMATIC_DISCOVERY_RANGE", "SUBNET")
     found_s, gates = _meet()
     if found_s is None:
         yield (

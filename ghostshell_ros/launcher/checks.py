@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from ghostshell_ros.halt_door import robots_here
+from ghostshell_ros.halt_door import robots_here, ros_domain
 from ghostshell_ros.launcher.specs import InlineParameters, ProcessSpec
 from skill_kernel.config.sections import nearest
 from skill_kernel.review import Review, review
@@ -29,7 +29,7 @@ CONNECT_S = 1.0
 @dataclass(frozen=True)
 class Start:
     """Hold what a launch says of one robot: its file, its namespace, its models by name or as provider:model, the file of
-    models (empty: the shipped one), its strategy (empty: not told)."""
+    models (empty: the shipped one), its strategy (empty: not told). `whole`: its safety gate is among the nodes."""
 
     robot: str
     name: str = ""
@@ -37,6 +37,7 @@ class Start:
     fast_model: str = ""
     models: str = ""
     strategy: str = ""
+    whole: bool = True
 
     def check(self, environment: Mapping[str, str]) -> Review:
         """Return why the robot cannot be launched, and what it will miss if it is."""
@@ -59,7 +60,7 @@ class Start:
             yield f"robot_name is '{self.name}'; it must be of letters, digits and underscores, no digit first"
         if fault := fault_of_domain(environment):
             yield fault
-        elif name in robots_here(domain := domain_of(environment)):
+        elif self.whole and name in robots_here(domain := ros_domain(environment)):
             yield (
                 f"robot '{name}' already runs on this machine, in ROS domain {domain}, and was left alone; end its launch, "
                 "or give this one another name (robot_name:=NAME) or domain (ROS_DOMAIN_ID)"
@@ -69,18 +70,24 @@ class Start:
 def starts_of(specs: Iterable[ProcessSpec], package: str) -> dict[str, tuple[Start, Mapping[str, str]]]:
     """Return by namespace what the package's nodes of a launch are told of their robot, and their environment."""
     told: dict[str, tuple[dict[str, str], Mapping[str, str]]] = {}
+    whole: set[str] = set()
     for spec in specs:
         if Path(str(spec.command[0])).parent.name != package:
             continue
         words = [word for word in spec.command if isinstance(word, str)]
         name = next((word.removeprefix("__ns:=") for word in words if word.startswith("__ns:=")), "")
         values, _ = told.setdefault(name, ({}, spec.environment))
+        if Path(str(spec.command[0])).name == "safety_gate":
+            whole.add(name)
         for given in spec.command:
             if isinstance(given, InlineParameters):
                 values |= {key.removesuffix("_file"): str(value) for key, value in given.values.items()}
-    known = Start.__dataclass_fields__.keys() - {"name"}
+    known = Start.__dataclass_fields__.keys() - {"name", "whole"}
     return {
-        name: (Start(name=name, **{key: value for key, value in values.items() if key in known}), environment)
+        name: (
+            Start(name=name, whole=name in whole, **{key: value for key, value in values.items() if key in known}),
+            environment,
+        )
         for name, (values, environment) in told.items()
         if "robot" in values
     }
@@ -122,13 +129,8 @@ def fault_of_server(url: str) -> str:
         return f"no model server takes connections at {url} ({error.strerror or error}); start it, or correct the address"
 
 
-def domain_of(environment: Mapping[str, str]) -> str:
-    """Return the ROS domain as it is given, without leading zeros."""
-    return environment.get("ROS_DOMAIN_ID", "").strip().lstrip("0") or "0"
-
-
 def fault_of_domain(environment: Mapping[str, str]) -> str:
     """Return what is wrong with the ROS domain, or ""."""
-    domain = domain_of(environment)
+    domain = ros_domain(environment)
     right = domain.isdecimal() and int(domain) <= MAX_DOMAIN
     return "" if right else f"ROS_DOMAIN_ID is '{domain}'; it must be a whole number of 0 to {MAX_DOMAIN}"

@@ -59,6 +59,8 @@ _FIXED = "description on_exit type scoped respawn_delay respawn_max_retries sigt
 _UNSUPPORTED_VARIABLES = ("launch-prefix", "launch-prefix-filter", "emulate_tty", "global_params", "ros_remaps")
 _OUTPUTS = ("screen", "log", "both")
 _MAX_INCLUDE_DEPTH = 50
+OWN_CHECKS = "/ghostshell doctor --before-launch "
+"""The only command that a launch file may have run (`$(command …)`)."""
 _NODE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _NAMESPACE = re.compile(r"/|(/[A-Za-z_][A-Za-z0-9_]*)+")
 _CALL_HERE = "\0"
@@ -406,7 +408,9 @@ class _Performer:
             if call.name == "equals":
                 return values.equal(*arguments)
             if call.name == "command":
-                return ""  # reading a file runs nothing; `ghostshell launch` makes the checks of our files itself
+                if OWN_CHECKS not in arguments[0]:
+                    raise LaunchError(f"'{arguments[0][:80]}' is not run here; use ros2 launch, or write what it prints")
+                return ""  # `ghostshell launch` makes these checks itself
             find = package_share if call.name == "find-pkg-share" else package_prefix
             return str(find(arguments[0], self.environment))
         except LaunchError as error:

@@ -175,6 +175,21 @@ def test_a_killed_fork_is_told_with_its_signal_and_comes_back_where_it_should(tm
         assert not gone(other)
 
 
+def test_a_node_that_ends_leaves_the_others_alone_where_ends_of_children_are_ignored(tmp_path: Path) -> None:
+    launch = Watched(spec(tmp_path), spec(tmp_path, 2))
+    with launch.run as run:
+        before = signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # as some supervisors hand it down
+        try:
+            run.start()
+            first = launch.up()
+            second = launch.up(2)
+        finally:
+            signal.signal(signal.SIGCHLD, before)
+        os.kill(first, signal.SIGKILL)
+        launch.wait_for(lambda event: isinstance(event, Exited) and event.code == -signal.SIGKILL, "the first has ended")
+        assert not gone(second) and not gone(server_of(second))
+
+
 def test_nodes_end_with_their_server_and_come_back_without_one(tmp_path: Path) -> None:
     launch = Watched(spec(tmp_path, 1, respawn=True), spec(tmp_path, 2))
     with launch.run as run:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import stat
+import threading
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -11,7 +12,7 @@ from typing import Any
 import pytest
 
 from ghostshell_ros.cli import chat
-from ghostshell_ros.cli.chat import Conversation, completions, history_file
+from ghostshell_ros.cli.chat import Conversation, _run, completions, history_file
 from ghostshell_ros.cli.skills import phrases_of, skill_of
 from ghostshell_ros.cli.teleop import Keyboard, goes_on
 from ghostshell_ros.nodes.skill_kernel.node import _info
@@ -29,10 +30,10 @@ def obeyed(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     return done
 
 
-def conversation(done: list[Any]) -> Conversation:
+def conversation(done: list[Any], *, beside: bool = False) -> Conversation:
     client: Any = SimpleNamespace(robot="coco", send=done.append, view=None)
     screen: Any = SimpleNamespace(say=lambda text: None, begin=lambda: None)
-    return Conversation(client, screen)
+    return Conversation(client, screen, beside=beside)
 
 
 @pytest.mark.parametrize(
@@ -54,6 +55,27 @@ def conversation(done: list[Any]) -> Conversation:
 def test_a_line_is_a_halt_a_command_or_an_instruction(line: str, does: Any, obeyed: list[Any]) -> None:
     assert conversation(obeyed).obey(line) is True
     assert obeyed == [does]
+
+
+def test_a_stop_word_is_heard_while_a_command_waits_for_its_answer(obeyed: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    answered, began = threading.Event(), threading.Event()
+
+    def waits(words: list[str]) -> None:
+        began.set()
+        answered.wait(10.0)
+
+    monkeypatch.setattr(chat, "_run", waits)
+    talk = conversation(obeyed, beside=True)
+    assert talk.obey("pause") and began.wait(5.0)
+    assert talk.obey("stop") and obeyed == ["halt"] and not answered.is_set()
+    answered.set()
+
+
+def test_a_signal_ends_the_chat_also_from_within_a_command(obeyed: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(chat, "_run", _run)
+    monkeypatch.setattr("ghostshell_ros.cli.main.app", lambda words: chat._leave(15))
+    with pytest.raises(chat.AskedToEndError):
+        conversation(obeyed).obey("ps")
 
 
 @pytest.mark.parametrize(("line", "goes_on"), [("quit", False), ("exit", False), ("help", True), ("", True)])

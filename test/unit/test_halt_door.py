@@ -7,6 +7,7 @@ import os
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -59,6 +60,19 @@ def test_without_a_name_every_robot_is_halted_and_one_that_does_not_confirm_is_l
 def test_what_the_client_cannot_do_is_left_to_ros_and_nothing_is_printed(halts: list[str], arguments: tuple[str, ...]) -> None:
     done = run(*arguments)
     assert (done.returncode, done.stdout, done.stderr, halts) == (LATER, "", "", [])
+
+
+def test_sockets_that_are_no_robots_keep_nobody_waiting(halts: list[str]) -> None:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as other:
+        other.bind(f"\0{halt_door.PREFIX}/{DOMAIN}/0 bad")
+        assert robots_here(DOMAIN) == ["coco", "team/deaf"]
+    deaf = [HaltDoor(DOMAIN, f"deaf{n}", lambda answer: None) for n in range(8)]
+    try:
+        began_s = time.monotonic()
+        assert run().stdout == "coco: halted; clear it\n" and time.monotonic() - began_s < 4 * halt_door.ANSWER_S
+    finally:
+        for door in deaf:
+            door.close()
 
 
 def test_another_domain_hears_nothing(halts: list[str]) -> None:

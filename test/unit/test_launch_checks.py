@@ -7,6 +7,7 @@ import re
 import shlex
 import socket
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -70,6 +71,7 @@ def test_a_robot_that_runs_is_left_alone_and_another_is_not_kept_out() -> None:
         assert "robot 'coco' already runs on this machine, in ROS domain 231" in fault and "robot_name:=NAME" in fault
         assert not COCO.check({"ROS_DOMAIN_ID": "230"}).faults
         assert not Start("coco", "coco2").check({"ROS_DOMAIN_ID": DOMAIN}).faults
+        assert not replace(COCO, whole=False).check({"ROS_DOMAIN_ID": DOMAIN}).faults, "a node that joins it"
     finally:
         door.close()
     assert not COCO.check({"ROS_DOMAIN_ID": DOMAIN}).faults
@@ -93,6 +95,7 @@ def test_what_a_launch_says_of_each_robot_is_found_in_its_nodes() -> None:
     ns, more = ("--ros-args", "-r", "__ns:=/coco"), {"ROS_DOMAIN_ID": "3"}
     specs = [
         spec("sim", *ns, inline(robot="coco")),
+        spec("safety_gate", *ns, inline(robot="coco")),
         spec(
             "mind",
             *ns,
@@ -106,7 +109,7 @@ def test_what_a_launch_says_of_each_robot_is_found_in_its_nodes() -> None:
     ]
     assert starts_of(specs, "ghostshell") == {
         "/coco": (Start("coco", "/coco", "m", "f", "x.yaml", "stream"), {"ROS_DOMAIN_ID": DOMAIN}),
-        "/two": (Start("kalos", "/two"), more),
+        "/two": (Start("kalos", "/two", whole=False), more),
     }
 
 

@@ -120,6 +120,12 @@ def test_substitutions_are_read_as_launch_reads_them(text: str, pieces: list[obj
     assert shape(parse(text, "f:1")) == pieces
 
 
+def test_no_command_is_run_and_only_the_own_checks_become_nothing(load: Callable[..., list[ProcessSpec]]) -> None:
+    assert echoed(load, "[$(command '/x/ghostshell doctor --before-launch --model=m')]") == "[]"
+    with pytest.raises(LaunchError, match="'xacro r.urdf' is not run here; use ros2 launch"):
+        echoed(load, "$(command 'xacro r.urdf')")
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [

@@ -97,7 +97,9 @@ def _answer(question: str, present: Present = NOW, robot: OfflineClient = KALOS,
         ("why did you stop?", "I do not know: no task of mine has failed or been stopped."),
         ("are you ok?", "I am well, as far as I know; my battery is at 87 %."),
         ("how is your battery?", "My battery is at 87 %."),
-        ("are you moving?", "Yes, I am moving."),
+        ("are you moving?", "I am moving."),
+        ("are you standing still?", "I am moving."),
+        ("你在走吗？", "我在动。"),
         ("are you sitting?", "My posture is “stand”."),
         ("who are you?", "I am Kalos, a four-legged robot as large as a dog."),
         ("你在哪里？", "我在走廊，地图位置（1.0, 0.2）米。"),
@@ -111,6 +113,10 @@ def _answer(question: str, present: Present = NOW, robot: OfflineClient = KALOS,
 )
 def test_a_question_about_now_is_answered_in_one_sentence_of_its_language(question: str, answer: str) -> None:
     assert _answer(question) == answer
+
+
+def test_a_polite_request_that_begins_as_a_question_is_obeyed() -> None:
+    assert KALOS.read_wholly("do you mind going to the kitchen") == KALOS.read_wholly("go to the kitchen") != ""
 
 
 @pytest.mark.parametrize("question", ["what can you do?", "你会做什么？"])

@@ -34,7 +34,7 @@ LISTEN_LONGER_S = 2.0
 LISTEN_EVERY_S = 0.05
 TWIN_S = 25.0
 """Time for which two of one name may be one: a killed node stays in the graph for up to 20 s (Fast DDS's own lease)."""
-UNHEARD_S = 1.5
+UNHEARD_S = 2.5
 """Time after which a sensor that nobody publishes is told. Nodes of one machine find each other in half a second."""
 NAMELESS = "_NODE_NAME_UNKNOWN_"
 """Stands for the name of a node just found, which comes a moment later."""
@@ -245,7 +245,8 @@ class SafetyGate(RuntimeNode):
         self._latch.halt(caller.role)
         self._halt("halt was called by safety" if by_safety else "halt was called")
         self._publish(self.steady_now())
-        how = f"ghostshell clear --robot {self.get_namespace().strip('/')}"
+        name = self.get_namespace().strip("/")
+        how = f"ghostshell clear --robot {name}" if name else "ghostshell clear"
         how += " --as safety" if self._latch.holder is Role.SAFETY else ""
         return f"halted; when it is safe to move again: {how}"
 
