@@ -186,7 +186,7 @@ def test_a_node_that_ends_leaves_the_others_alone_where_ends_of_children_are_ign
         finally:
             signal.signal(signal.SIGCHLD, before)
         os.kill(first, signal.SIGKILL)
-        launch.wait_for(lambda event: isinstance(event, Exited) and event.code == -signal.SIGKILL, "the first has ended")
+        launch.wait_for(lambda event: isinstance(event, Exited) and event.returncode == -signal.SIGKILL, "the first has ended")
         assert not gone(second) and not gone(server_of(second))
 
 
