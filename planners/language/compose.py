@@ -15,16 +15,25 @@ _ON_MAIN = frozenset({MAIN})
 @dataclass(frozen=True)
 class Item:
     """A piece of the stream. `opening` is the start tag where it may stand open around others; `bounded` when the words said
-    how long, how far or how often; `endless` when it goes on until it is reset."""
+    how long, how far or how often; `endless` when it goes on until it is reset; `travels` when it takes the robot to a place or
+    a thing, so that what is joined to it waits for the arrival; `verbless` when the words named only what is acted on."""
 
     source: str
     channels: frozenset[str] = _ON_MAIN
     opening: str = ""
     bounded: bool = False
     endless: bool = False
+    travels: bool = False
+    verbless: bool = False
+
+    def holds(self, inner: Item) -> bool:
+        """Return whether this may stand open around `inner`, or does so already."""
+        return bool(self.opening) and (not self.channels & inner.channels or inner.source.startswith(self.opening))
 
     def around(self, inner: Item) -> Item:
-        """Return this as an open element that lasts as long as `inner`."""
+        """Return this as an open element that lasts as long as `inner`; a dance with this music has it already."""
+        if inner.source.startswith(self.opening):
+            return inner
         name = self.opening[1:-1].split(" ", 1)[0]
         return Item(f"{self.opening}{inner.source}</{name}>", self.channels | inner.channels, bounded=True)
 
@@ -52,20 +61,25 @@ def repeated(item: Item, count: int) -> Item:
     return item if count == 1 else replace(item, source=item.source * count, opening="", bounded=True)
 
 
-def in_a_row(items: Sequence[Item]) -> Item:
-    """Join by 'and': one behind the other, so channels decide. An endless item is reset when the rest has ended."""
+def in_a_row(items: Sequence[Item], wait: str = "") -> Item:
+    """Join by 'and': one behind the other, so channels decide. An endless item is reset when the rest has ended.
+
+    Where `wait` is given, the robot's tag of that built-in, what is behind a travelling item waits for the arrival.
+    """
     items = [i for i in items if i.source]
-    for at, item in enumerate(items):
+    for at, item in enumerate(items[:-1]):
         rest = items[at + 1 :]
-        if item.endless and item.opening and rest and not item.channels & _channels(rest):
-            return _joined([*items[:at], item.around(in_a_row(rest))])
+        if item.endless and item.holds(_joined(rest)):
+            return _joined([*items[:at], item.around(in_a_row(rest, wait))])
+        if wait and item.travels:
+            return in_sequence([_joined(items[: at + 1]), in_a_row(rest, wait)], wait)
     return _joined(items)
 
 
 def together(first: Item, second: Item) -> Item:
     """Join by 'while': an item without a length of its own is kept open exactly as long as the other."""
     for frame, inner in ((first, second), (second, first)):
-        if frame.opening and not frame.bounded and not frame.channels & inner.channels:
+        if not frame.bounded and frame.holds(inner):
             return frame.around(inner)
     return _joined(sorted((first, second), key=lambda item: item.channels == _ON_MAIN))
 
@@ -76,7 +90,7 @@ def in_sequence(steps: Sequence[Item], wait: str) -> Item:
     runs: list[list[Item]] = []
     for at, step in enumerate(steps):
         rest = steps[at + 1 :]
-        if step.endless and step.opening and rest and not step.channels & _channels(rest):
+        if step.endless and rest and step.holds(_joined(rest)):
             runs.append([step.around(in_sequence(rest, wait))])
             break
         alone = len(step.channels) == 1 and runs and runs[-1][-1].channels == step.channels
@@ -89,10 +103,6 @@ def in_sequence(steps: Sequence[Item], wait: str) -> Item:
     return _joined([*barred, *parts[-1:]])
 
 
-def _channels(items: Sequence[Item]) -> frozenset[str]:
-    return frozenset().union(*(item.channels for item in items))
-
-
 def _joined(items: Sequence[Item]) -> Item:
     if len(items) == 1:
         return items[0]
@@ -100,4 +110,5 @@ def _joined(items: Sequence[Item]) -> Item:
     for item in items:
         gap = " " if source and not source.endswith(">") and item.source and not item.source.startswith("<") else ""
         source += gap + item.source
-    return Item(source, _channels(items), bounded=any(i.bounded for i in items))
+    channels = frozenset[str]().union(*(item.channels for item in items))
+    return Item(source, channels, bounded=any(i.bounded for i in items), travels=any(i.travels for i in items))

@@ -76,8 +76,15 @@ PHRASES = {
 CHINESE: dict[str, str] = {word: plain for plain, words in _WORDS["chinese"].items() for word in words.split()}
 """Chinese words and the English ones they stand for."""
 
+
+def spoken(value: str, *, chinese: bool) -> str:
+    """Return the allowed value of a parameter as people say it."""
+    said = value.replace("_", " ")
+    return next((word for word, plain in CHINESE.items() if plain == said), said) if chinese else said
+
+
 CHINESE_PIECE = re.compile("|".join(sorted(map(re.escape, CHINESE), key=len, reverse=True)))
-_CHINESE_UNIT = "厘米|公分|毫米|米|度|秒|分钟|次|遍|回|声|圈|步|下(?!来)"
+_CHINESE_UNIT = "公里|厘米|公分|毫米|米|度|秒|分钟|次|遍|回|声|圈|步|下(?!来)"
 _DIGIT = "[一二两三四五六七八九]"
 _NUMERALS = f"(?:(?:(?:零?{_DIGIT}?[十百千])+(?:零{_DIGIT}|(?<=十){_DIGIT})?)|零|{_DIGIT})"
 """No `一两` (one or two) and no `三百五`, which may be 305 or 350."""

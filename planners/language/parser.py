@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import dropwhile, pairwise, takewhile
+from typing import Any
 
 from function_tokens.routines import Routine, RoutineError, check_name
 from planners.language.compose import Item, element, in_a_row, in_sequence, repeated, speech, tag, together
@@ -22,11 +23,12 @@ from planners.language.lexicon import (
     POLITE,
     Reason,
     is_chinese,
+    spoken,
     word_set,
 )
 from planners.language.phrases import Phrasebook
-from planners.language.skills import DIRECTIONS, MAX_REPEATS, CannotDo, Matcher, NotUnderstood, may_be_mended, slip
-from planners.language.words import Word, clean, words_of
+from planners.language.skills import DIRECTIONS, MAX_REPEATS, MEANINGLESS, CannotDo, Matcher, NotUnderstood, may_be_mended, slip
+from planners.language.words import Word, clean, phrased, words_of
 from planners.prompts.prompt import GrammarOptions
 from skill_kernel.config.sections import shown
 from skill_kernel.skills.skill import MAIN, Skill
@@ -38,15 +40,24 @@ MAX_WHY = 100
 """Most of it that says why; three examples have their place behind it."""
 MAX_QUOTED = 34
 """Most of an instruction that a message repeats, in characters."""
+MAX_OFFERS = 4
+"""Most places or things that are named instead of one that the robot does not know."""
+MAX_WAY = 8
+"""Most words of a way that is joined to what follows without a word."""
 _JOINTS = ("then", "and", "while", "meanwhile")
 _MANNER = ("slow", "fast", "small", "large")
 _EVERYTHING = word_set("everything all moving motion it that")
 _DANCE_WORDS = LIGHT | word_set("little short")
+_DETERMINERS = word_set("a an the my your some")
 _PERFORM = LIGHT | word_set("run execute start play")
 
 
 class Unclear(Reason):
-    """Nothing of an instruction is done, because of one part; the text says which and why."""
+    """Nothing of an instruction is done, because of one part; the text says which and why. `offers` are what may be meant."""
+
+    def __init__(self, key: str, offers: Sequence[str] = (), *, understood: bool = False, **values: Any) -> None:
+        super().__init__(key, understood=understood, **values)
+        self.offers = tuple(offers)
 
 
 class InstructionReader:
@@ -78,8 +89,8 @@ class InstructionReader:
         """Return the instruction's own text from the first to the last of these words."""
         return self._text[words[0].start : max(w.end for w in words)].strip() if words else ""
 
-    def _not_understood(self, words: Sequence[Word], more: Sequence[Reason] = ()) -> Unclear:
-        return Unclear("not_understood", what=shown(self._quote(words), MAX_QUOTED), more=list(more))
+    def _not_understood(self, words: Sequence[Word], more: Sequence[Reason] = (), offers: Sequence[str] = ()) -> Unclear:
+        return Unclear("not_understood", offers, what=shown(self._quote(words), MAX_QUOTED), more=list(more))
 
     # -- sentences ----------------------------------------------------------------------------------------------------
 
@@ -96,10 +107,22 @@ class InstructionReader:
         said = words[:spoken] if unquoted else words
         for word, after in pairwise([*said, words[-1]]):
             if word.among(NEGATIONS | CONDITIONS) or (word.text == "in" and after.dimension == "time"):
-                key = "later" if word.text == "in" else "forbids" if word.text in NEGATIONS else "condition"
-                raise Unclear(key, what=whole, word=word.text)
+                raise self._not_now(words, word, after, whole)
         self._previous = []
         return [self._step(part) for part in self._steps(words)]
+
+    def _not_now(self, words: list[Word], word: Word, after: Word, whole: str) -> Unclear:
+        """Return why a sentence with a negation, a condition or a time is not done, and what to say instead."""
+        if word.text == "in":
+            before, behind = words[: words.index(word)], words[words.index(after) + 1 :]
+            act = [w for w in max(before, behind, key=len) if not w.among(CONDITIONS)]
+            return Unclear("later", time=self._quote([after]), act=shown(self._quote(act), MAX_QUOTED))
+        if word.text not in NEGATIONS:
+            return Unclear("condition", what=whole, word=word.text)
+        act = words[words.index(word) + 1 :]
+        ends = bool(act) and "channel" in self._stop([w for w in act if w.kind == "word"]).source
+        end = [Reason("end", act=shown(self._quote(act).removesuffix("了"), MAX_QUOTED))] if ends else []
+        return Unclear("forbids", what=whole, more=end)
 
     def _without_address(self, words: list[Word]) -> list[Word]:
         """Return the sentence without the robot's name, politeness and commas in front."""
@@ -150,10 +173,9 @@ class InstructionReader:
         """Return whether the words up to the next cut are a command of their own."""
         behind = dropwhile(_cuts, words)
         try:
-            self._clause(list(takewhile(lambda word: not _cuts(word), behind)), mends=False)
+            return not self._clause(list(takewhile(lambda word: not _cuts(word), behind)), mends=False).verbless
         except Unclear:
             return False
-        return True
 
     def _step(self, words: list[Word]) -> Item:
         at_once = any(w.text == "@together" for w in words)
@@ -189,6 +211,9 @@ class InstructionReader:
                 clauses.append([])
             else:
                 clauses[-1].append(word)
+        last = clauses[-1]
+        if len(clauses) > 1 and any(w.text == "again" for w in last) and any(w.is_count() and w.value > 1 for w in last):
+            raise self._not_understood(last, [Reason("which_row")])
         items = [self._clause(side) for clause in filter(None, clauses) for side in _sides_apart(clause)]
         if at_once:
             taken: set[str] = set()
@@ -198,12 +223,13 @@ class InstructionReader:
                     return in_a_row([note, *items])
                 taken |= item.channels
             items.sort(key=_is_on_main)
-        return in_a_row(items)
+        return in_a_row(items, "" if at_once else self._options.tag("wait"))
 
     # -- clauses ------------------------------------------------------------------------------------------------------
 
     def _clause(self, words: Sequence[Word], *, mends: bool = True) -> Item:
-        """Return one command; one that only says another way or amount takes its verb from the one before. Raises Unclear."""
+        """Return one command; one that only says another way, amount, place or thing takes its verb from the one before.
+        Raises Unclear."""
         kept = [w for w in words if w.kind != "mark"]
         bare = [w for w in kept if not w.among(FILLERS | self._names)]
         if not bare:
@@ -214,6 +240,7 @@ class InstructionReader:
             return own
         try:
             item = self._matcher.item([w for w in kept if not w.among(self._names)])
+            kept, item = self._with_verb(kept, item)
             self._previous = kept
             return item
         except CannotDo as error:
@@ -225,34 +252,69 @@ class InstructionReader:
                 if (inherited := self._movement([*verbs, *kept])) is None:
                     raise self._not_understood(kept) from error
                 return inherited
-            if (there := self._at_place(kept)) is not None:
+            if (there := self._at_place(kept) or self._and_there(kept)) is not None:
+                self._previous = kept
                 return there
             odd, meant = self._misspelt(kept)
             mended = self._mended(kept, odd, meant) if odd is not None and mends and self._mends else None
             if mended is not None:
                 return mended
             hints = [Reason("meant", word="” / “".join(list(meant)[:2]))] if meant else []
-            if unknown := ", ".join(f"“{self._text[w.start : w.end]}”" for w in error.words[:2]):
-                numbers = all(w.kind == "number" for w in error.words)
-                if numbers or unknown != f"“{self._quote(kept)}”":
-                    hints = [Reason("no_unit" if numbers else "odd", words=shown(unknown[1:-1], MAX_QUOTED)), *hints]
-            raise self._not_understood(kept, hints) from error
+            offers, odd_words = self._offers(kept, error), set(error.words)
+            unknown = [self._quote(w) for w in self._whole_words(kept) if not odd_words.isdisjoint(w)][:2]
+            unknown = [] if any(w.text == "of" for w in kept) and offers else unknown
+            numbers = all(w.kind == "number" for w in error.words)
+            if unknown and (numbers or unknown != [self._quote(kept)]):
+                said = shown("”, “".join(unknown), MAX_QUOTED)
+                hints = [Reason("no_unit" if numbers else "odd", words=said), *hints]
+            raise self._not_understood(kept, hints, offers) from error
+
+    def _whole_words(self, words: Sequence[Word]) -> list[list[Word]]:
+        """Return the words, with Chinese characters that mean nothing to the robot joined to the words that they make."""
+        groups: list[list[Word]] = []
+        for word in words:
+            unknown = not word.text.isascii() or self._quote([word]) in "的地"
+            if unknown and groups and groups[-1][-1].end == word.start and not groups[-1][0].text.isascii():
+                groups[-1].append(word)
+            else:
+                groups.append([word])
+        return groups
+
+    def _offers(self, words: Sequence[Word], error: NotUnderstood) -> list[str]:
+        """Return the clause with places and things that the robot knows for the one that it does not, or at a place."""
+        if (of := next((w for w in words if w.text == "of"), None)) is not None:
+            there = self._at_place([replace(w, text="in") if w is of else w for w in words])
+            said = f"{self._text[words[0].start : of.start]}in{self._text[of.end : words[-1].end]}"
+            return [said] if there is not None else []
+        at = words.index(error.words[0]) if len(error.words) == 1 else 0
+        if not at or words[at - 1].concept == "walk" or (is_chinese(self._text) and words[at:] != self._whole_words(words)[-1]):
+            return []
+        begin = at - 1 if at and words[at - 1].among(_DETERMINERS) else at
+        groups = next(g for g in self._whole_words(words) if error.words[0] in g)
+        before, behind = self._text[words[0].start : words[begin].start], self._text[groups[-1].end : words[-1].end]
+        article = "" if is_chinese(self._text) else "the "
+        return [
+            f"{before}{article}{spoken(value, chinese=not article)}{behind}"
+            for value in error.objects
+            if article or spoken(value, chinese=True) != spoken(value, chinese=False)
+        ]
 
     def _misspelt(self, words: Sequence[Word]) -> tuple[Word | None, dict[str, Item]]:
         """Return the one word that nobody knows, and what the clause is with each word that it may misspell."""
         odd, near = self._matcher.meant(words)
-        tried = {word: self._movement([replace(w, text=word) if w is odd else w for w in words]) for word in near}
+        tried = {word: self._movement(phrased([replace(w, text=word) if w is odd else w for w in words])) for word in near}
         return odd, {word: item for word, item in tried.items() if item is not None}
 
     def _mended(self, words: Sequence[Word], odd: Word, meant: Mapping[str, Item]) -> Item | None:
         """Return the clause with its misspelt word mended, where one reading is left and the word only names what to do.
 
-        A clause that is complete without the word is not mended: the word says how.
+        A clause that is complete without the word is not mended where the word may say how: behind the verb.
         """
-        if len({item.source for item in meant.values()}) != 1 or self._movement([w for w in words if w is not odd]):
-            return None
         slips = [word for word in meant if slip(odd.text, word) > 1]
-        if not slips or not all(map(may_be_mended, meant)):
+        if len({item.source for item in meant.values()}) != 1 or not slips or not all(map(may_be_mended, meant)):
+            return None
+        leads = odd is next(w for w in words if not w.among(FILLERS))
+        if not (leads or slips[0] in MEANINGLESS) and self._movement([w for w in words if w is not odd]):
             return None
         self.mended[self._quote([odd])] = slips[0]
         return meant[slips[0]]
@@ -262,11 +324,34 @@ class InstructionReader:
         for at, word in enumerate(words):
             if word.among(("in", "inside")) and 0 < at < len(words) - 1:
                 way, act = self._movement([*words_of("go to"), *words[at + 1 :]]), self._movement(words[:at])
-                if way is None or act is None or not re.match("<(?:go|nav)", way.source):
+                if way is None or act is None or not way.travels:
                     continue
                 if not way.channels & act.channels or any(w.concept == "search" for w in words[:at]):
                     return in_sequence([way, act], self._options.tag("wait"))
         return None
+
+    def _and_there(self, words: Sequence[Word]) -> Item | None:
+        """Return going somewhere and what is to be done there, which Chinese joins without a word (去大厅拍照)."""
+        for at in range(min(len(words) - 1, MAX_WAY), 1, -1) if is_chinese(self._text) else ():
+            way = self._movement(words[:at])
+            if way is not None and way.travels and not way.verbless:
+                try:
+                    act = self._clause(words[at:], mends=False)
+                except Unclear:
+                    return None
+                return None if act.verbless else in_sequence([way, act], self._options.tag("wait"))
+        return None
+
+    def _with_verb(self, words: list[Word], item: Item) -> tuple[list[Word], Item]:
+        """Return a clause that names only a place or a thing with the verb of the clause before. Raises Unclear."""
+        if not item.verbless or not self._previous:
+            return words, item
+        for at in range(len(self._previous), 0, -1):
+            whole = [*self._previous[:at], *words]
+            same = self._movement(whole)
+            if same is not None and not same.verbless:
+                return whole, same
+        raise self._not_understood(words)
 
     def _builtin(self, words: list[Word], bare: list[Word]) -> Item | None:
         """Return speech, routines, dancing, waiting and stopping: what needs no skill of its own."""
@@ -418,11 +503,14 @@ _BOTH_WAYS = {"@sideways": ("left", "right"), "@updown": ("up", "down")}
 
 
 def _sides_apart(words: list[Word]) -> list[list[Word]]:
-    """Return two commands for `look left and right`, one for `shake your head left and right`."""
+    """Return two commands for `look left and right`, both as often as it says, one for `shake your head left and right`."""
     at = next((i for i, w in enumerate(words) if w.text in _BOTH_WAYS), None)
     if at is None or any(w.concept in ("shake", "wave", "nod") for w in words):
         return [words]
-    return [[*words[:at], replace(words[at], text=side), *words[at + 1 :]] for side in _BOTH_WAYS[words[at].text]]
+    counts = [w for w in words if w.is_count(MAX_REPEATS)]
+    once = [w for w in words if w not in counts] if len(counts) == 1 else words
+    rounds = int(counts[0].value) if len(counts) == 1 else 1
+    return [[replace(w, text=side) if w is words[at] else w for w in once] for side in _BOTH_WAYS[words[at].text]] * rounds
 
 
 _SAVE = re.compile(
@@ -446,11 +534,13 @@ _BACK_WORDS = word_set("do it that this all repeat again once more instead same 
 
 @dataclass(frozen=True)
 class Reading:
-    """The stream to perform for an instruction, "" where it is not done, and why it is not (None when it is)."""
+    """The stream to perform for an instruction, "" where it is not done, why it is not (None when it is), and what can be said
+    in the place of what was not understood."""
 
     source: str
     trouble: str | None = None
     understood: bool = True
+    offers: tuple[str, ...] = ()
 
 
 class CommandParser:
@@ -482,7 +572,7 @@ class CommandParser:
             reader = InstructionReader(self, text, mends=mends)
             source = in_sequence(reader.read(), self.options.tag("wait")).source
         except Unclear as error:
-            return Reading("", error.text(chinese=chinese), error.understood)
+            return Reading("", error.text(chinese=chinese), error.understood, error.offers)
         told = [Reason("mended", said=said, meant=meant).text(chinese=chinese) for said, meant in reader.mended.items()]
         return Reading(speech(" ".join(told)).source + source)
 
@@ -495,7 +585,13 @@ class CommandParser:
             return shown(why, MAX_LINE - len(undone)) + undone
         why = shown(why, MAX_WHY)
         room = MAX_LINE - len(why) - len(Reason("try", examples="").text(chinese=chinese))
-        said = self.phrasebook.nearest(f"{instruction} {why}", room, chinese=chinese)
+        said: list[str] = []
+        for one in reading.offers:
+            if len(said) < MAX_OFFERS and len("; ".join([*said, one])) <= room and self.read(one).source:
+                said.append(one)
+        if len(said) < 2:
+            room -= sum(len(one) + 2 for one in said)
+            said += self.phrasebook.nearest(f"{instruction} {why}", room, chinese=chinese, count=3 - len(said))
         return why + Reason("try", examples=("；" if chinese else "; ").join(said)).text(chinese=chinese)
 
     @property

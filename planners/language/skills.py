@@ -45,6 +45,8 @@ _STANDARD = {"length": 0.2, "angle": 90.0, "time": 2.0, "count": 1.0}
 _STEP = 0.25
 """A step, as a share of how far it walks when nothing is said."""
 _SHARES = {"slow": 0.25, "fast": 0.8, "small": 0.25, "large": 0.8}
+MEANINGLESS = word_set("the your please")
+"""Words that a clause can do without, of at least three letters and far from those that say anything."""
 _LOUD = {"loud": 0.8, "loudly": 0.8, "quiet": 0.25, "quietly": 0.25, "softly": 0.25}
 _LEVELS = {"full": 1.0, "maximum": 1.0, "top": 1.0, "high": 0.8, "half": 0.5, "low": 0.25}
 
@@ -53,6 +55,8 @@ _ASIDE_PARAMETERS = word_set("style posture side direction role leg arm speed")
 _ASIDE_CHOICES = word_set(
     "normal default low high left right forward backward up down slow fast large small none off on true false"
 )
+_OBJECTS = word_set("x target place waypoint area room thing object location goal destination")
+"""Names of parameters whose values are places and things."""
 _POSTURES = frozenset({"lie", "sit", "stand", "bow"})
 _SIDE_VERBS = word_set("move step walk shift")
 _HANDS = word_set("face give get put set look show")
@@ -84,11 +88,12 @@ class CannotDo(Reason):
 
 
 class NotUnderstood(Exception):
-    """A clause means nothing this robot can do; `words` are those nothing accounts for."""
+    """A clause means nothing this robot can do; `words` are those nothing accounts for, `objects` the places and things that
+    its verb takes."""
 
-    def __init__(self, words: Sequence[Word]) -> None:
+    def __init__(self, words: Sequence[Word], objects: Sequence[str] = ()) -> None:
         super().__init__(" ".join(w.text for w in words))
-        self.words = tuple(words)
+        self.words, self.objects = tuple(words), tuple(objects)
 
 
 @dataclass(frozen=True)
@@ -131,6 +136,9 @@ class Parameter(Declared):
 
     def written(self, value: float) -> str:
         """Return a number as the type wants it. Raises CannotDo."""
+        bound = self.upper if value > 0 else self.lower
+        if self.dimension == "length" and bound is not None and abs(value) > abs(bound):
+            raise CannotDo("far", metres=abs(value) * self.factor, most=abs(bound) * self.factor)
         if not self.admits(value):
             unit = f" ({self.description})" if self.description else f" {unit_name(self.dimension, self.factor)}".rstrip()
             raise CannotDo("range", name=self.name, value=value, allowed=self.range_text(), unit=unit)
@@ -200,6 +208,11 @@ class Entry:
         self.moves = (
             self.walks or self.means("walk", "turn", "look", "head") or concept(self.verb) in ("walk", "search", "follow")
         )
+        self.objects = [p.name for p in self.parameters if not _OBJECTS.isdisjoint(p.name.lower().split("_"))]
+        """Names of the parameters that are a place or a thing."""
+        self.object_values = [v for p in self.parameters if p.name in self.objects for v in p.choices]
+        self.travels = bool(self.objects) and concept(self.verb) in ("walk", "navigat", "approach", "search")
+        """Return whether it takes the robot there."""
         self.choices = {p.name: _choices(p) for p in self.parameters if p.kind == "choice"}
         self.keeps_open = "until_reset" in skill.injected
         """Return whether it may stand open until it is reset."""
@@ -253,6 +266,8 @@ class Attempt:
         self.entry = entry
         self.attributes: dict[str, str] = {}
         self.count, self.bounded = 1, False
+        self.verbless = True
+        """Whether no word named the act."""
         self.open_for_s: float | None = None
         self._signs: dict[str, int] = {}
         self._amounts: dict[str, float] = {}
@@ -279,11 +294,17 @@ class Attempt:
             if word.kind == "word" and not self.entry.doc.isdisjoint((word.stem, word.concept)):
                 self.score += 1
                 accounted += 1
+                self.verbless = False
             elif not (word.among(LIGHT) and self.leads) or (word.among(_HANDS) and self.entry.moves):
                 left_over.append(word)
         if vague and (accounted < 2 or left_over):
             self.leads = False
         return left_over
+
+    @property
+    def has_object(self) -> bool:
+        """Return whether the words name a place or a thing."""
+        return any(name in self.attributes for name in self.entry.objects)
 
     # -- words --------------------------------------------------------------------------------------------------------
 
@@ -342,12 +363,13 @@ class Attempt:
                 self._matched.add(key.stem)
                 self.score += 4 if exact else 3
                 self.leads = self.leads or not aside
+                self.verbless = self.verbless and aside
                 self._exact = self._exact or (exact and not aside)
                 return True
         verb = (self.entry.verb == word.stem or (self.entry.sideways and word.text in _SIDE_VERBS)) and not aside
         if not verb and not (word.concept == "look" and self.entry.aims):
             return False
-        self.leads = self._exact = True
+        self.leads, self._exact, self.verbless = True, True, False
         self.score += 2 if verb else 3
         return True
 
@@ -518,12 +540,17 @@ class Matcher:
         odd = [w for w in words if w.kind == "word" and w.text.isascii() and w.text.isalpha() and not self._knows(w)]
         if len(odd) != 1:
             return None, []
-        slips = {word: slip(odd[0].text, word) for word in self._vocabulary}
+        slips = {word: slip(odd[0].text, word) for word in self._vocabulary | MEANINGLESS}
         return odd[0], sorted(word for word, size in slips.items() if size)
 
+    @cached_property
+    def _known(self) -> frozenset[str]:
+        """Words that the parser knows, and stems of those of the skills."""
+        said = self._vocabulary.union(CONCEPT, FILLERS, LIGHT, UNITS, NUMBERS, RELATIONS)
+        return said.union(*([k.stem for k in e.name] for e in self.entries), *(e.doc for e in self.entries))
+
     def _knows(self, word: Word) -> bool:
-        same = word.among(self._vocabulary | CONCEPT.keys() | FILLERS | LIGHT | UNITS.keys() | NUMBERS.keys() | RELATIONS)
-        return same or word.stem in {k.stem for e in self.entries for k in e.name} | {x for e in self.entries for x in e.doc}
+        return word.kind == "word" and (word.text in self._known or word.stem in self._known)
 
     def channels_named(self, words: Sequence[Word]) -> tuple[str, ...]:
         """Return the channels of what a clause names, for stopping it. Raises NotUnderstood."""
@@ -548,8 +575,15 @@ class Matcher:
         tries = [t for entry in self.entries if (t := Attempt(entry, content)).leads]
         whole = [t for t in tries if not t.left_over]
         if not whole:
-            nearest = min(tries, key=lambda t: (len(t.left_over), -t.score), default=None)
-            raise NotUnderstood(nearest.left_over if nearest else ())
+            named = [t for t in tries if not (t.verbless and t.has_object)] or tries
+            nearest = min(named, key=lambda t: (len(t.left_over), -t.score), default=None)
+            if nearest is None:
+                raise NotUnderstood(())
+            odd = nearest.left_over
+            odd = [w for w in odd if not self._knows(w)] or (odd if len(odd) == 1 else [])
+            taking = [t.entry for t in named if len(t.left_over) == len(nearest.left_over) and not t.has_object]
+            objects = [value for entry in taking for value in entry.object_values]
+            raise NotUnderstood(odd, sorted(objects, key=lambda value: not any(w.text in value for w in odd)))
         best = max(whole, key=lambda t: t.score)
         if odd := _unheeded(best, words):
             raise NotUnderstood(odd)
@@ -575,7 +609,15 @@ class Matcher:
             pause = tag(self._sleep, {"seconds": f"{attempt.open_for_s:g}"})
             return Item(element(skill.name, attributes, pause), channels | {"main"}, bounded=True)
         opening = tag(skill.name, attributes, ending=">") if entry.keeps_open else ""
-        once = Item(tag(skill.name, attributes), channels, opening, bounded=attempt.bounded, endless=entry.endless)
+        once = Item(
+            tag(skill.name, attributes),
+            channels,
+            opening,
+            attempt.bounded,
+            entry.endless,
+            entry.travels,
+            verbless=attempt.verbless and attempt.has_object,
+        )
         return repeated(once, count)
 
 
@@ -607,7 +649,7 @@ def slip(said: str, meant: str) -> int:
         doubled = long[at] == long[at - 1]
         return 0 if long[at + 1 :] != short[at:] else 2 if doubled or len(short) > 4 else 1
     if said[at + 2 :] == meant[at + 2 :] and said[at : at + 2] == meant[at : at + 2][::-1]:
-        return 2 if len(said) > 3 else 1
+        return 2 if len(said) > 3 or meant in MEANINGLESS else 1
     return 1 if said[at + 1 :] == meant[at + 1 :] and len(said) > 5 else 0
 
 

@@ -103,7 +103,12 @@ def words_of(cleaned: str) -> list[Word]:
 
 def plain_words(cleaned: str) -> list[Word]:
     """Return the words of a cleaned text with phrases as the plain words they stand for, and numbers as they are written."""
-    return _joined(list(_scan(cleaned)), _phrase)
+    return phrased(list(_scan(cleaned)))
+
+
+def phrased(words: list[Word]) -> list[Word]:
+    """Return the words with phrases as the plain words they stand for."""
+    return _joined(words, _phrase)
 
 
 def figures(text: str) -> str:

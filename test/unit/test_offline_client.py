@@ -66,7 +66,7 @@ def test_of_what_is_understood_in_part_nothing_is_done() -> None:
 
 
 def test_a_value_out_of_range_is_an_error_and_nothing_moves() -> None:
-    with pytest.raises(ModelError, match=r"0 to 3.* Nothing was done\.$"):
+    with pytest.raises(ModelError, match=r"at most 3 m.* Nothing was done\.$"):
         _text(_client(), _request("walk 9 m"))
 
 

@@ -259,6 +259,7 @@ def test_no_command_is_understood_from_light_words_alone(words: list[str], robot
         ("count", " 3"),
         ("one", " hundred and one"),
         ("a", " coco"),
+        ("去厨房", "去厨房的"),
     ],
 )
 def test_a_text_of_any_length_is_read_in_linear_time(first: str, more: str) -> None:
@@ -330,9 +331,10 @@ def test_on_a_robot_of_one_speed_slowly_moves_nothing() -> None:
 @pytest.mark.parametrize(
     ("text", "robot", "parts"),
     [
-        ("walk 5 m", "coco", ["distance", "500", "-200 to 200"]),
+        ("walk 5 m", "coco", ["5 m is too far; at most 2 m"]),
+        ("walk back 3 km", "coco", ["3000 m is too far; at most 2 m"]),
         ("turn left 400 degrees", "coco", ["angle", "400", "-360 to 360"]),
-        ("walk 4 m", "quadruped", ["distance_m", "4", "0 to 3"]),
+        ("walk 4 m", "quadruped", ["4 m is too far; at most 3 m"]),
         ("nod 50 times", "coco", ["50", "20"]),
         ("wait 2 hours", "coco", []),
         ("knock 2.5 times", "spider", []),

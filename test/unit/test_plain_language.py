@@ -79,6 +79,71 @@ def test_everyday_words_become_this_stream(text: str, robot: str, source: str) -
     assert got.replace("<wait>", "").replace("</wait>", "") == source.replace("<wait>", "").replace("</wait>", "")
 
 
+KITCHEN, DANCE = '<goto_waypoint waypoint="kitchen"/>', read("dance")
+
+
+@pytest.mark.parametrize(
+    ("text", "robot", "source"),
+    [
+        ("go to the kitchen and take a picture", "kalos", f"<wait>{KITCHEN}</wait><take_pic/>"),
+        ("go to the kitchen and say lunch is ready", "kalos", f"<wait>{KITCHEN}</wait>lunch is ready"),
+        ("go to the ball and bark twice", "kalos", '<wait><approach target="ball"/></wait><bark times="2"/>'),
+        ("look for the ball and take a picture", "kalos", '<wait><search target="ball"/></wait><take_pic/>'),
+        ("look for the ball in the kitchen and bark", "kalos", f'<wait>{KITCHEN}<search target="ball"/></wait><bark/>'),
+        ("去厨房拍两张照片", "kalos", f"<wait>{KITCHEN}</wait><take_pic/><take_pic/>"),
+        ("去厨房说你好", "kalos", f"<wait>{KITCHEN}</wait>你好"),
+        ("go to the kitchen and bark at the same time", "kalos", f"{KITCHEN}<bark/>"),
+        ("go to the kitchen and bark on the way", "kalos", f"{KITCHEN}<bark/>"),
+        ("bark on the way to the kitchen", "kalos", f"<bark/>{KITCHEN}"),
+        ("go to the kitchen while barking", "kalos", f"{KITCHEN}<bark/>"),
+        ("walk 20 cm and bark", "kalos", '<move_forward distance_m="0.2"/><bark/>'),
+        ("walk 20 cm and nod", "coco", '<spider_run_distance distance="20"/><head_act action="nod"/>'),
+    ],
+)
+def test_what_follows_a_way_waits_for_the_arrival_unless_it_is_said_to_be_on_the_way(
+    text: str, robot: str, source: str
+) -> None:
+    assert read(text, robot) == source
+
+
+@pytest.mark.parametrize(
+    ("text", "source"),
+    [
+        ("patrol the hallway and the office", ""),
+        ("巡逻走廊和办公室", ""),
+        ("find the ball and the lounge", ""),
+        ("go to the kitchen and the hallway", ""),
+        ("bark and the office", ""),
+        ("look for the ball in the kitchen and the lounge", ""),
+        ("say hello and the office", "hello and the office"),
+        ("find the ball and the bottle", '<search target="ball"/><search target="bottle"/>'),
+        ("follow me and the ball", '<follow/><follow target="ball"/>'),
+        ("去厨房和大厅", f'{KITCHEN}<goto_waypoint waypoint="lobby"/>'),
+    ],
+)
+def test_a_place_or_a_thing_alone_has_the_verb_before_it_and_never_another(text: str, source: str) -> None:
+    assert read(text, "kalos") == source
+
+
+@pytest.mark.parametrize(
+    ("text", "robot", "source"),
+    [
+        ("turn left and right twice", "kalos", '<rotate angle_deg="90"/><rotate angle_deg="-90"/>' * 2),
+        ("look up and down 3 times", "coco", '<head_pose pitch="30"/><head_pose pitch="-30"/>' * 3),
+        ("sit down and get up again three times", "kalos", ""),
+        ("sit down and get up again", "kalos", "<sit/><stand/>"),
+        ("sit down and get up twice", "kalos", "<sit/><stand/><stand/>"),
+        ("dance while playing music", "coco", DANCE),
+        ("一边跳舞一边放音乐", "coco", DANCE),
+        ("play music and dance", "coco", DANCE),
+        ("动动耳朵", "coco", '<ear_swing side="left"/><ear_swing side="right"/>'),
+        ("动动左耳朵", "coco", '<ear_swing side="left"/>'),
+    ],
+)
+def test_how_often_and_what_belongs_to_what(text: str, robot: str, source: str) -> None:
+    assert read(text, robot) == source
+
+
 @pytest.mark.parametrize("robot", ["coco", "kalos", "rover"])
 @pytest.mark.parametrize(
     "text",
@@ -139,6 +204,10 @@ def test_a_modifier_that_is_not_understood_refuses_before_anything_moves(
         ("nodd twice", "kalos", 'I take “nodd” for “nod”.<nod times="2"/>'),
         ("find the botle", "kalos", 'I take “botle” for “bottle”.<search target="bottle"/>'),
         ("sit down and nodd", "kalos", "I take “nodd” for “nod”.<sit/><nod/>"),
+        ("go to teh kitchen", "kalos", f"I take “teh” for “the”.{KITCHEN}"),
+        ("wigle your ears", "coco", 'I take “wigle” for “wiggle”.<ear_swing side="left"/><ear_swing side="right"/>'),
+        ("stnad up", "kalos", "I take “stnad” for “stand”.<stand/>"),
+        ("patroll the hallway", "kalos", 'I take “patroll” for “patrol”.<patrol area="hallway"/>'),
     ],
 )
 def test_a_slip_of_the_keys_is_mended_and_said(text: str, robot: str, source: str) -> None:
@@ -158,6 +227,9 @@ def test_a_slip_of_the_keys_is_mended_and_said(text: str, robot: str, source: st
             ("park", "kalos"),
             ("go to the chain", "kalos"),
             ("burn left", "coco"),
+            ("go to they kitchen", "kalos"),
+            ("find them ball", "kalos"),
+            ("patrol the hallway loudyl", "kalos"),
         ),
     ],
 )
@@ -214,6 +286,28 @@ def test_a_refusal_is_one_line_with_three_commands_of_this_robot(text: str, robo
         ("去月球", "kalos", "去厨房"),
         ("不要走", "kalos", "说的是不要做什么"),
         ("走一百米", "kalos", "超出范围"),
+        ("走三公里", "coco", "3000米太远"),
+        ("walk 10 cm in ten seconds", "coco", "say: wait ten seconds, then walk 10 cm."),
+        ("go to the hallway", "kalos", "(“hallway”). Try: go to the hallway west; go to the hallway middle;"),
+        ("patrol the office", "kalos", "(“office”). Try: patrol the hallway; patrol the rooms; patrol the building."),
+        ("look for Anna in the lounge", "kalos", "(“Anna”). Try: look for the ball in the lounge;"),
+        ("find my keys", "kalos", "(“keys”). Try: find the ball; find the apple; find the bottle; find the person."),
+        ("find my keys in the kitchen", "kalos", "(“keys”). Try: find the ball in the kitchen;"),
+        ("take a picture of the lounge", "kalos", "lounge”. Try: take a picture in the lounge;"),
+        ("找猫", "kalos", "找球；找苹果；找瓶子；找人"),
+        ("去厨房的路上叫一声", "kalos", "可以说：去厨房；"),
+        ("end the patrol", "kalos", "(“end”). Try: patrol;"),
+        ("sit down and get up again three times", "coco", "Say one round, then: again"),
+        ("有没有人", "kalos", "是问句"),
+        ("请你去办公室看看有没有人", "kalos", "是问句"),
+        ("看到人就叫一声", "kalos", "有条件"),
+        ("别放音乐了", "coco", "请说：停止放音乐"),
+        ("别跟着我", "kalos", "请说：停止跟着我"),
+        ("don't follow me", "kalos", "to end what I do, say: stop"),
+        ("小心点走", "kalos", "（“小心点”）"),
+        ("找我的钥匙", "kalos", "（“我的钥匙”）"),
+        ("走快一点", "kalos", "（“一点”）"),
+        ("轻手轻脚地走", "kalos", "（“轻手轻脚地”）"),
     ],
 )
 def test_a_refusal_names_what_would_do(text: str, robot: str, part: str) -> None:
