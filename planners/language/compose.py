@@ -14,16 +14,19 @@ _ON_MAIN = frozenset({MAIN})
 
 @dataclass(frozen=True)
 class Item:
-    """A piece of the stream. `opening` is the start tag where it may stand open around others; `bounded` when the words said
-    how long, how far or how often; `endless` when it goes on until it is reset; `travels` when it takes the robot to a place or
-    a thing, so that what is joined to it waits for the arrival; `verbless` when the words named only what is acted on."""
+    """A piece of the stream.
+
+    `opening` is the start tag where it may stand open around others; `bounded` when the words said how long, how far or how
+    often; `endless` when it goes on until it is reset; `travels` is "place" or "thing" when it takes the robot to one, so that
+    what is joined to it waits for the arrival; `verbless` when the words named only what it is done to.
+    """
 
     source: str
     channels: frozenset[str] = _ON_MAIN
     opening: str = ""
     bounded: bool = False
     endless: bool = False
-    travels: bool = False
+    travels: str = ""
     verbless: bool = False
 
     def holds(self, inner: Item) -> bool:
@@ -66,7 +69,8 @@ def in_a_row(items: Sequence[Item], wait: str = "") -> Item:
 
     Where `wait` is given, the robot's tag of that built-in, what is behind a travelling item waits for the arrival.
     """
-    items = [i for i in items if i.source]
+    frames = {i.opening for i in items if i.endless and i.opening and any(j.source.startswith(i.opening) for j in items)}
+    items = [i for i in items if i.source and i.opening not in frames]
     for at, item in enumerate(items[:-1]):
         rest = items[at + 1 :]
         if item.endless and item.holds(_joined(rest)):
@@ -111,4 +115,4 @@ def _joined(items: Sequence[Item]) -> Item:
         gap = " " if source and not source.endswith(">") and item.source and not item.source.startswith("<") else ""
         source += gap + item.source
     channels = frozenset[str]().union(*(item.channels for item in items))
-    return Item(source, channels, bounded=any(i.bounded for i in items), travels=any(i.travels for i in items))
+    return Item(source, channels, bounded=any(i.bounded for i in items), travels=max((i.travels for i in items), default=""))

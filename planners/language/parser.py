@@ -214,6 +214,7 @@ class InstructionReader:
         last = clauses[-1]
         if len(clauses) > 1 and any(w.text == "again" for w in last) and any(w.is_count() and w.value > 1 for w in last):
             raise self._not_understood(last, [Reason("which_row")])
+        clauses = _rounds(clauses)
         items = [self._clause(side) for clause in filter(None, clauses) for side in _sides_apart(clause)]
         if at_once:
             taken: set[str] = set()
@@ -324,7 +325,7 @@ class InstructionReader:
         for at, word in enumerate(words):
             if word.among(("in", "inside")) and 0 < at < len(words) - 1:
                 way, act = self._movement([*words_of("go to"), *words[at + 1 :]]), self._movement(words[:at])
-                if way is None or act is None or not way.travels:
+                if way is None or act is None or way.travels != "place":
                     continue
                 if not way.channels & act.channels or any(w.concept == "search" for w in words[:at]):
                     return in_sequence([way, act], self._options.tag("wait"))
@@ -500,6 +501,17 @@ def _may_be_manner(word: Word) -> bool:
 
 
 _BOTH_WAYS = {"@sideways": ("left", "right"), "@updown": ("up", "down")}
+
+
+def _rounds(clauses: list[list[Word]]) -> list[list[Word]]:
+    """Return the last two clauses as often as it says, where one verb has two directions: `turn right and left twice`."""
+    before, first, last = clauses[:-2], clauses[-2] if len(clauses) > 1 else [], clauses[-1]
+    way = [w for w in last if w.concept in DIRECTIONS]
+    counts = [w for w in last if w.is_count(MAX_REPEATS)]
+    only = len(way) == len(counts) == 1 and all(w in (*way, *counts) or w.among(FILLERS) for w in last)
+    if not only or not any(w.concept in DIRECTIONS for w in first) or any(w.dimension == "count" for w in first):
+        return clauses
+    return [*before, *[first, way] * int(counts[0].value)]
 
 
 def _sides_apart(words: list[Word]) -> list[list[Word]]:

@@ -57,6 +57,7 @@ _ASIDE_CHOICES = word_set(
 )
 _OBJECTS = word_set("x target place waypoint area room thing object location goal destination")
 """Names of parameters whose values are places and things."""
+_THING_NAMES = word_set("target thing object")
 _POSTURES = frozenset({"lie", "sit", "stand", "bow"})
 _SIDE_VERBS = word_set("move step walk shift")
 _HANDS = word_set("face give get put set look show")
@@ -211,8 +212,9 @@ class Entry:
         self.objects = [p.name for p in self.parameters if not _OBJECTS.isdisjoint(p.name.lower().split("_"))]
         """Names of the parameters that are a place or a thing."""
         self.object_values = [v for p in self.parameters if p.name in self.objects for v in p.choices]
-        self.travels = bool(self.objects) and concept(self.verb) in ("walk", "navigat", "approach", "search")
-        """Return whether it takes the robot there."""
+        goes = concept(self.verb) in ("walk", "navigat", "approach", "search")
+        self.travels = "" if not (goes and self.objects) else "thing" if _THING_NAMES & {*self.objects} else "place"
+        """Return where it takes the robot."""
         self.choices = {p.name: _choices(p) for p in self.parameters if p.kind == "choice"}
         self.keeps_open = "until_reset" in skill.injected
         """Return whether it may stand open until it is reset."""
@@ -555,11 +557,13 @@ class Matcher:
     def channels_named(self, words: Sequence[Word]) -> tuple[str, ...]:
         """Return the channels of what a clause names, for stopping it. Raises NotUnderstood."""
         named = [w for w in words if w.text not in FILLERS]
+        parts = {channel: map(stem, channel.lower().split("_")) for e in self.entries for channel in e.channels}
+        if found := tuple(channel for channel, stems in parts.items() if len(named) == 1 and named[0].stem in stems):
+            return found
         for entry in self.entries:
-            for subsystem in entry.skill.subsystems:
-                if len(named) == 1 and named[0].stem in map(stem, subsystem.lower().split("_")):
-                    return (subsystem,)
-            if any(k.concept == w.concept and k.stem not in entry.common for k in entry.name for w in named):
+            keys = [k for k in entry.name if k.stem not in entry.common and k.concept not in DIRECTIONS]
+            meant = any(k.concept == w.concept for k in keys for w in named)
+            if meant and entry.channels:
                 return entry.channels
         return self._best(words).entry.channels
 

@@ -129,6 +129,13 @@ def test_a_place_or_a_thing_alone_has_the_verb_before_it_and_never_another(text:
     ("text", "robot", "source"),
     [
         ("turn left and right twice", "kalos", '<rotate angle_deg="90"/><rotate angle_deg="-90"/>' * 2),
+        ("turn right and left twice", "kalos", '<rotate angle_deg="-90"/><rotate angle_deg="90"/>' * 2),
+        ("walk forward and back twice", "kalos", "<move_forward/><move_back/>" * 2),
+        ("turn left twice and right twice", "kalos", '<rotate angle_deg="90"/>' * 2 + '<rotate angle_deg="-90"/>' * 2),
+        ("dance and play music", "coco", DANCE),
+        ("stop the left ear", "coco", '<stop channel="ear_left"/><stop channel="ear_right"/>'),
+        ("stop your ears", "coco", '<stop channel="ear_left"/><stop channel="ear_right"/>'),
+        ("take a picture in the ball", "kalos", ""),
         ("look up and down 3 times", "coco", '<head_pose pitch="30"/><head_pose pitch="-30"/>' * 3),
         ("sit down and get up again three times", "kalos", ""),
         ("sit down and get up again", "kalos", "<sit/><stand/>"),
