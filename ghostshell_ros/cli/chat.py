@@ -34,11 +34,11 @@ HELP = {
     "stop": "halt the robot at once, as does every other stop word; `stop ID` only ends one process",
     "clear": "clear the halt, so that the robot takes instructions again",
     "ps": "show what runs, waits or is paused",
-    "pause": "pause the newest task, or the one whose ID follows",
+    "pause": "pause what moves the body, or the process whose ID follows",
     "resume": "let a paused task go on",
     "skills": "list what the robot understands",
     "help": "show these lines",
-    "quit": "leave, as do exit and Ctrl-D; what you began ends with you",
+    "quit": "leave, as do exit and Ctrl-D; what you began ends with you. Ctrl-C only ends what you began",
 }
 LEAVE = ("quit", "exit")
 _ARGUMENT = re.compile(r"-{1,2}[a-z]\S*|[0-9a-f]{4,16}")
@@ -52,8 +52,8 @@ TOOLBAR_S = 0.5
 def chat(robot: Robot = "", wait: Wait = WAIT_S) -> None:
     """Talk to a robot: type instructions, and see what becomes of them. Type the next one while one runs; `stop` halts at once.
 
-    Ctrl-C ends what runs, and leaves where nothing does. From a pipe, each line waits for the task before it. Exit status: 0,
-    2 no robot answers; from a pipe, the highest one of its tasks, as `ghostshell say` gives it.
+    Ctrl-C ends what was begun here; `quit` or Ctrl-D leaves. From a pipe, each line waits for the task before it. Exit
+    status: 0, 2 no robot answers; from a pipe, the highest one of its tasks, as `ghostshell say` gives it.
     """
     terminal = sys.stdin.isatty()
     try:
@@ -111,7 +111,7 @@ class Conversation:
                         break
                 except KeyboardInterrupt:
                     if not self.end_tasks("Ctrl-C"):
-                        break
+                        self.say("nothing that was begun here runs; quit or Ctrl-D leaves")
                 except (EOFError, AskedToEndError, OSError):
                     break
         finally:

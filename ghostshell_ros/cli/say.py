@@ -148,7 +148,8 @@ def ps(
 
 
 def pause(process_id: ProcessId = "", robot: Robot = "", wait: Wait = WAIT_S) -> None:
-    """Pause a process until it is resumed; what it holds is free in the meantime."""
+    """Pause a process until it is resumed, or without an id each one that holds a part of the body, else the newest; what it
+    holds is free in the meantime."""
     _control("PAUSE", "paused", process_id, robot, wait)
 
 
@@ -166,7 +167,9 @@ def stop(process_id: ProcessId = "", robot: Robot = "", wait: Wait = WAIT_S) -> 
 def _control(command: str, done: str, process_id: str, robot: str, wait: float) -> None:
     with _client(robot, wait) as client:
         known = {p.process_id: p for p in client.latched().processes if not p.ended.sec}
-        moving = [name for name, process in known.items() if process.subsystems and command == "STOP" and not process_id]
+        moving = [
+            name for name, process in known.items() if process.subsystems and command in ("STOP", "PAUSE") and not process_id
+        ]
         for chosen in moving or [_full_id(process_id, known)]:
             request = client.type.Request(process_id=chosen, cause="command line")
             request.command = getattr(client.type.Request, command)

@@ -103,19 +103,19 @@ class ServiceClient:
 class HaltClient:
     """Ask the safety gate to halt until it publishes that it has, also when the gate restarts meanwhile.
 
-    A gate that was halted before only answers; it is asked no more once it has answered while `halted()`, its last published
-    state, was true. Another request would undo the clearing of the halt.
+    A gate that was halted before only answers; it is asked no more once it has answered and `halted()`, its last published
+    state, is still true. Another request would undo the clearing of the halt.
     """
 
     def __init__(self, node: RuntimeNode, halted: Callable[[], object]) -> None:
         self._node, self._halted = node, halted
         self._client = ServiceClient(node, Trigger, "halt")
-        self.asking = False
+        self.asking = self._answered = False
 
     def halt(self) -> None:
         """Ask now, and again until `confirmed`."""
         if not self.asking:
-            self.asking = True
+            self.asking, self._answered = True, False
             self._ask()
 
     def confirmed(self) -> None:
@@ -123,10 +123,11 @@ class HaltClient:
         self.asking = False
 
     def _ask(self) -> None:
+        if self._answered and self._halted():
+            self.confirmed()
         if self.asking:
             self._client.ask(Trigger.Request(), self._on_answer, deadline_s=HALT_RETRY_S)
             self._node.call_later(HALT_RETRY_S, self._ask)
 
     def _on_answer(self, response: Any) -> None:
-        if response is not None and self._halted():
-            self.confirmed()
+        self._answered = response is not None

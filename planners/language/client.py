@@ -11,13 +11,15 @@ from function_tokens.builtins import BUILTINS
 from function_tokens.routines import RoutineStore
 from function_tokens.scheduling.calls import TEXT
 from planners.language.compose import speech, tag
-from planners.language.parser import CommandParser
+from planners.language.parser import MAX_QUOTED, CommandParser
 from planners.language.present import PresentAnswerer
 from planners.language.questions import read
+from planners.language.stop_words import is_stop
 from planners.models.base import CancelToken, Finished, ModelError, ModelEvent, ModelRequest, TextDelta, Usage
 from planners.prompts.prompt import CallReport, RobotFacts
 from planners.scene import Present
 from skill_kernel.codes import ModelCode
+from skill_kernel.config.sections import shown
 
 NAME = "offline-command-parser (no language model)"
 MEMORY_SKILL = "query_memory"
@@ -80,6 +82,13 @@ class OfflineClient:
         reading = parser.read(instruction, last, mends=True)
         if not reading.source:
             raise _not_understood(parser.refusal(instruction, reading))
+        if self._only_stops(instruction, reading.source):
+            what = shown(instruction, MAX_QUOTED)
+            chinese = f"“{what}”只会停下同一条指令里开始的动作。要让机器人停下，请说“停”；要结束任务：ghostshell stop。"
+            english = (
+                f"“{what}” ends only what the same instruction began. To halt me say: stop. To end a task: ghostshell stop."
+            )
+            raise _not_understood(english if instruction.isascii() else chinese)
         return rest_of(reading.source, request.done, self._repeatable()) or plan_done
 
     def read_wholly(self, text: str, done: Sequence[CallReport] = (), present: Present | None = None) -> str:
@@ -90,6 +99,8 @@ class OfflineClient:
         parser = self._parser()
         source = self._answer(text, parser, present) if present is not None else ""
         source = source or parser.read(text).source
+        if self._only_stops(text, source):
+            return ""
         try:
             return rest_of(source, done, self._repeatable())
         except ModelError:
@@ -105,6 +116,12 @@ class OfflineClient:
         if said is None and any(skill.name == MEMORY_SKILL for skill in self._about.skills):
             return tag(MEMORY_SKILL, {"question": asked.text})
         return speech(said or answerer.nobody_knows()).source
+
+    def _only_stops(self, text: str, source: str) -> bool:
+        """Return whether a stream does nothing but stop, which reaches no call of another instruction. A stop word halts before
+        it is read here."""
+        stop = re.escape(self._about.options.tag("stop"))
+        return not is_stop(text, self._about.name) and re.fullmatch(rf"(?:<{stop}(?: [^>]*)?/>)+", source) is not None
 
     def _repeatable(self) -> set[str]:
         """Return the functions that may begin again when they were interrupted: no distance is covered twice by that."""

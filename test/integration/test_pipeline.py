@@ -499,6 +499,8 @@ def test_ctrl_c_in_a_chat_ends_the_task_and_then_the_chat(
             assert ended.message == "cancelled by its client" and chat.poll() is None
             wait_until(lambda: b"STOPPED" in b"".join(printed), 5.0, "it says so")
             os.write(terminal, b"\x03")
+            wait_until(lambda: b"Ctrl-D leaves" in b"".join(printed), 5.0, "it stays")
+            os.write(terminal, b"\x04")
             assert chat.wait(10.0) == 0
         finally:
             chat.kill()
@@ -637,11 +639,8 @@ def test_a_killed_driver_fails_the_call_stops_the_robot_and_comes_back(
     def works() -> bool:
         if watch.halted:
             watch.ask(watch.clear_halt, Trigger.Request())
-            wait_until(
-                lambda: not watch.halted and not watch.kernel.halted,
-                5.0,
-                lambda: f"the halt is cleared: {[e.error_msg for e in watch.events if e.kind == NoticeKind.HALTED][-3:]}",
-            )
+        if watch.halted or watch.kernel is None or watch.kernel.halted:
+            return False  # the manager asks for the halt until it has heard of it, also after a clear
         return watch.task("nod").result(15.0).status == ProcessState.SUCCESS
 
     wait_until(works, 20.0, "the new drivers are used")

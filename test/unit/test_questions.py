@@ -218,3 +218,16 @@ def test_a_question_among_commands_refuses_the_whole() -> None:
 def test_questions_are_answered_for_another_strategy_only_where_the_present_is_known() -> None:
     assert KALOS.read_wholly("where are you?") == ""
     assert KALOS.read_wholly("where are you?", (), NOW).startswith("I am in the hallway")
+
+
+@pytest.mark.parametrize("text", ["stop the walk", "stop going to the lounge", "stop moving your legs", "停止放音乐"])
+@pytest.mark.parametrize("robot", [KALOS, COCO])
+def test_a_stop_that_reaches_no_other_instruction_is_never_reported_as_done(text: str, robot: OfflineClient) -> None:
+    assert robot.read_wholly(text) == ""
+    with pytest.raises(ModelError) as refused:
+        robot.answer(ModelRequest("", (Message("user", text),), instruction=text))
+    assert "ghostshell stop" in str(refused.value) or "ghostshell skills" in str(refused.value)
+
+
+def test_a_stop_behind_what_the_same_instruction_begins_is_done() -> None:
+    assert "<stop" in COCO.read_wholly("play music and nod twice, then stop the music")
