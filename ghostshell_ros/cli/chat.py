@@ -43,6 +43,8 @@ HELP = {
 LEAVE = ("quit", "exit")
 _ARGUMENT = re.compile(r"-{1,2}[a-z]\S*|[0-9a-f]{4,16}")
 """An option, or the beginning of a process's id: "pause the music" is an instruction."""
+_PREFIX = re.compile(r"(?:\./)?ghostshell +")
+"""The commands of a shell, as messages name them."""
 CONFIRMED_S = 1.0
 """A halt that the gate does not confirm within this time is told to a person."""
 LOOK_S = 0.1
@@ -124,7 +126,9 @@ class Conversation:
 
     def obey(self, line: str) -> bool:
         """Obey a line. Return whether the conversation goes on."""
+        line = _PREFIX.sub("", line)
         name, *rest = line.split() or [""]
+        rest = [self.client.view.process_of(word) or word for word in rest] if name in ("stop", "pause", "resume") else rest
         if is_stop(line, self.client.robot):
             self.halt()
         elif name in LEAVE and not rest:

@@ -112,6 +112,10 @@ class RunView:
         """Return the display number of a process, in order of first appearance."""
         return self._numbers.setdefault(process_id, len(self._numbers) + 1)
 
+    def process_of(self, number: str) -> str:
+        """Return the process that is shown with this number, "" for none."""
+        return next((process_id for process_id, shown in self._numbers.items() if str(shown) == number), "")
+
     def hear(self, kind: str, message: Any, now_s: float) -> list[str]:
         """Take a message of the listener's inbox. Return the new lines."""
         if kind == "processes":

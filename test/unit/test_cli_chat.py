@@ -31,7 +31,7 @@ def obeyed(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
 
 
 def conversation(done: list[Any], *, beside: bool = False) -> Conversation:
-    client: Any = SimpleNamespace(robot="coco", send=done.append, view=None)
+    client: Any = SimpleNamespace(robot="coco", send=done.append, view=SimpleNamespace(process_of={"9": "f00c1234"}.get))
     screen: Any = SimpleNamespace(say=lambda text: None, begin=lambda: None)
     return Conversation(client, screen, beside=beside)
 
@@ -46,6 +46,9 @@ def conversation(done: list[Any], *, beside: bool = False) -> Conversation:
         ("stop 0fffa1ec", ("stop", "0fffa1ec", "--robot", "coco")),
         ("clear", ("clear", "--robot", "coco")),
         ("ps --all", ("ps", "--all", "--robot", "coco")),
+        ("stop 9", ("stop", "f00c1234", "--robot", "coco")),
+        ("ghostshell stop", "halt"),
+        ("./ghostshell clear", ("clear", "--robot", "coco")),
         ("resume 0fff", ("resume", "0fff", "--robot", "coco")),
         ("pause the music", "pause the music"),
         ("clear the table", "clear the table"),

@@ -24,6 +24,7 @@ STOPS = [
     "STPO!",
     "hatl",
     "hold on",
+    "cancel!",
     "stop!",
     "STOP NOW",
     "please stop",
