@@ -168,8 +168,8 @@ class ActionCaller:
             now = self._node.steady_now()
             if heard_at != call.heard_at:
                 late_s, heard_at = 0.0, call.heard_at
-            by = heard_at + min(SILENCE_S + late_s, BUSY_SILENCE_S) if until is None else until + min(late_s, BUSY_SILENCE_S)
-            left = (until if to_the_end and until is not None else min(by, call.end_by)) - now
+            by = heard_at + min(SILENCE_S + late_s, BUSY_SILENCE_S) if until is None else until
+            left = (by if to_the_end else min(by, call.end_by)) - now
             if left <= 0:
                 break
             call.changed.wait(min(left, STOP_LOOK_S))
