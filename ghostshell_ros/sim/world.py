@@ -297,3 +297,10 @@ class SimWorld:
             self._uploaded[size] = self._face_version
         renderer.update_scene(self.data, camera)
         return np.array(renderer.render(), dtype=np.uint8)
+
+    def close(self) -> None:
+        """Free the renderers."""
+        for renderer in self._renderers.values():
+            renderer.close()
+        self._renderers.clear()
+        self._uploaded.clear()

@@ -60,6 +60,7 @@ def watcher(tmp_path_factory: pytest.TempPathFactory, ros: None) -> Iterator[Wat
     try:
         world = SimWorld("robots/kalos/kalos.xml", world="building")
         world.render("front_camera", 64, 48)
+        world.close()
     except SimWorldError as error:
         pytest.skip(str(error))
     nodes = KALOS_NODES | {"object_detector"}

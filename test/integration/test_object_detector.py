@@ -86,6 +86,8 @@ def picture() -> np.ndarray:
         return world.render("front_camera", 320, 240)
     except SimWorldError as error:
         pytest.skip(str(error))
+    finally:
+        world.close()
 
 
 @pytest.fixture(scope="module")

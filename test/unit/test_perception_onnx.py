@@ -138,6 +138,7 @@ def scene() -> tuple[np.ndarray, dict[str, np.ndarray]]:
     renderer.update_scene(data, "front_camera")
     geoms = renderer.render()[..., 0]
     renderer.close()
+    world.close()
     edges = {}
     for name, label in (("ball",) * 2, ("apple",) * 2, ("bottle_green", "bottle"), ("person",) * 2, ("chair_office", "chair")):
         mine = np.flatnonzero(model.geom_bodyid == model.body(name).id)

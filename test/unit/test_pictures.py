@@ -26,8 +26,10 @@ WAIT_S = 60.0
 
 
 @pytest.fixture(scope="module")
-def world() -> SimWorld:
-    return SimWorld(MODEL)
+def world() -> Iterator[SimWorld]:
+    world = SimWorld(MODEL)
+    yield world
+    world.close()
 
 
 @contextmanager
