@@ -169,7 +169,7 @@ def test_silence_of_the_commander_holds(plant: Plant, commander: Commander) -> N
     commander.wish = {"knee": 1.0}
     wait_until(lambda: plant.positions["knee"] > 0.1, 5.0, "the knee moves")
     commander.wish = {}
-    time.sleep(0.3)
+    time.sleep(0.4)
     held = plant.positions["knee"]
     assert 0.1 < held < 1.0
     time.sleep(0.2)
