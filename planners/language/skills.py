@@ -269,7 +269,7 @@ class Attempt:
         self.attributes: dict[str, str] = {}
         self.count, self.bounded = 1, False
         self.verbless = True
-        """Whether no word named the act."""
+        """True when no word named the act."""
         self.open_for_s: float | None = None
         self._signs: dict[str, int] = {}
         self._amounts: dict[str, float] = {}
