@@ -6,6 +6,7 @@ ENV := . scripts/env.sh &&
 ROBOT ?= coco
 VIEWER ?= 0
 N ?= 3
+WORKERS ?= 2
 SHELL_DOMAIN := export ROS_DOMAIN_ID=$${ROS_DOMAIN_ID:-$$((RANDOM % 100 + 1))};
 # A test that fails now and then is marked `quarantined` and runs nowhere until it is mended. There is none.
 QUICK := not slow and not faults and not quarantined
@@ -34,8 +35,8 @@ lint: setup ## ruff, the import contract, mypy
 unit: setup ## the cores and tools, without ROS
 	@$(ENV) pytest -q -n auto --dist worksteal -m "$(QUICK)" test/unit
 
-integration: setup ## real nodes over real DDS, two files at a time in ROS domains of their own
-	@$(ENV) $(SHELL_DOMAIN) pytest -q -n 2 --dist loadfile -m "$(QUICK)" test/integration test/launch
+integration: setup ## real nodes over real DDS, two files at a time in ROS domains of their own (WORKERS=0: one after the other)
+	@$(ENV) $(SHELL_DOMAIN) pytest -q -n $(WORKERS) --dist loadfile -m "$(QUICK)" test/integration test/launch
 
 repeat: setup ## the integration tests N times over (N=3), to find what fails now and then
 	@$(ENV) $(SHELL_DOMAIN) for round in $$(seq $(N)); do \
