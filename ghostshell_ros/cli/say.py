@@ -122,7 +122,12 @@ def _say_halt(robot: str, answer: Any) -> None:
         raise typer.Exit(1)
 
 
-ProcessId = Annotated[str, typer.Argument(help="process, or the beginning of its id; empty: the newest it fits")]
+ProcessId = Annotated[
+    str,
+    typer.Argument(
+        help="process, or the beginning of its id; empty: the newest it fits; pause and stop take what moves the body"
+    ),
+]
 SHOWN, WHY_SHOWN = 32, 120
 """Characters of an instruction and of a reason in the table."""
 KERNEL_S = 1.0

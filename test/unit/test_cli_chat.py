@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a chat takes for a command, how it completes a line, the keys of teleop, and what a person can say to a robot."""
+"""Commands and completion of a chat, the keys of teleop, and the sentences that a person can say to a robot."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How a command follows its task: the end in words, as an exit status and as JSON, and ends that the robot does not tell."""
+"""A command follows its task: the end in words, as an exit status and as JSON, and ends that the robot does not tell."""
 
 from __future__ import annotations
 

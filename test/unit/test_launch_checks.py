@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What keeps a robot from working is said before any node is started, in one sentence with its remedy."""
+"""A fault of a robot is told before any node is started, in one sentence with its remedy."""
 
 from __future__ import annotations
 

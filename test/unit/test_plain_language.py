@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What people type is understood, mended where one reading is left, or refused in one line that says what can be said."""
+"""A typed sentence is understood, mended where one reading is left, or refused in one line with what can be said."""
 
 from __future__ import annotations
 
