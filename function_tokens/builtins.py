@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Declare the functions that every robot has, like skills; the scheduler itself carries them out (semantics, section 3)."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Annotated
 

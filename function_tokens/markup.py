@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Write text and attributes as XML. `xml.sax.saxutils` would import an HTTP client: 3 MB in each process."""
 
-from __future__ import annotations
-
 _TEXT = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"})
 _ATTRIBUTE = {**_TEXT, **str.maketrans({'"': "&quot;", "\t": "&#9;", "\n": "&#10;", "\r": "&#13;"})}
 

@@ -5,8 +5,6 @@ meanwhile ends it without a word, for nothing has begun yet.
 `python3 -m ghostshell_ros.executables observer` runs a node, or several in one process, without its script.
 """
 
-from __future__ import annotations
-
 import gc
 import os
 import select

@@ -5,8 +5,6 @@ A node's imports take half a second of a core and 40 MB; a fork gets them immedi
 server imports and forks, nothing else: it runs no Python thread and has no ROS context, so no fork inherits a held lock.
 """
 
-from __future__ import annotations
-
 import contextlib
 import ctypes
 import errno

@@ -8,8 +8,6 @@ confirmed only when the answer comes from a process of the same user or of root.
 `./ghostshell halt` runs this file by its path before it prepares anything. A halt that is not confirmed here goes through ROS.
 """
 
-from __future__ import annotations
-
 import os
 import socket
 import struct

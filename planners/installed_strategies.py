@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Load the strategies that are installed, and keep those out that cannot be used."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 from planners.strategy import GROUP, Feed, Parameter, Strategy

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Ask a model whether a sentence holds now, by the observation; the same question is not asked twice of one scene."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass

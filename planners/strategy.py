@@ -6,8 +6,6 @@ what happens as events and acts through one object, `PlannerIO`. All of it runs 
 strategy imports no ROS, never blocks and never sleeps.
 """
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass

@@ -5,8 +5,6 @@ A verdict is a class found by an entry point of the group `ghostshell.verdicts` 
 channel scheduler. It may go by the call alone, by what the robot observes, or by what a model says of both.
 """
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass

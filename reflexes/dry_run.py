@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Try a reflex on recorded observations: when it would have fired, on what, and what it would have done."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field

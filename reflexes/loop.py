@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Evaluate all conditions at each tick and each observation, and let the rule that may fire: System 0 (TypeGo 6)."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Generator, Iterable, Mapping
 from dataclasses import dataclass, field

@@ -4,8 +4,6 @@
 There is one YAML file a rule in the robot's data folder, beside those its configuration ships.
 """
 
-from __future__ import annotations
-
 import hashlib
 import hmac
 import json

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Describe what goes into the kernel and comes out of it: calls, answers, results and its state."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any

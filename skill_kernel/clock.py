@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Clocks with one-shot timers."""
 
-from __future__ import annotations
-
 import heapq
 import itertools
 import logging

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Error codes of the cores. Each equals the constant of that name in msg/, srv/ or action/; a test holds them equal."""
 
-from __future__ import annotations
-
 from enum import Enum, IntEnum
 
 

@@ -4,8 +4,6 @@
 Each class is the message of that name in `msg/`, field by field; a test holds them equal.
 """
 
-from __future__ import annotations
-
 import json
 from dataclasses import dataclass
 from enum import Enum

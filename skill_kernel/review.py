@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Review a robot's skills against its file and its body: mistakes that Python and the file's grammar let through."""
 
-from __future__ import annotations
-
 import dis
 import inspect
 import itertools

@@ -2,8 +2,6 @@
 """Decide who may do what: the table of roles, the doors through which somebody comes, whose halt it is, and the keys that prove
 a role."""
 
-from __future__ import annotations
-
 import hmac
 import os
 import secrets

@@ -2,8 +2,6 @@
 """Leave out of parsed text what no ear should hear: control tokens of chat templates, and marks of the prompt that a model
 copies."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 

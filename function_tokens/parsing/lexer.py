@@ -2,8 +2,6 @@
 """Find where markup ends, however it is cut, and mend what is clear in a tag (GhostShell 3.3, semantics 1.5). lxml reads whole
 tags: it expands no entity, opens no file and keeps its limits."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from functools import lru_cache, partial

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Turn text in pieces into function tokens as they are completed (GhostShell 3.4.1)."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from typing import Literal

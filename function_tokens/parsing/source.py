@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Keep the text in hand and its place in the stream, and turn violations there into errors or repairs."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Callable, Generator, Iterator

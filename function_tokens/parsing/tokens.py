@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Define function tokens, the Shell's unit of exchange, and the errors, repairs and limits of their parser (GhostShell 3.3)."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from enum import Enum

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Hold the living calls and open streams of one process, and draw the consequences when one ends (laws C6 and C9 to C12)."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any

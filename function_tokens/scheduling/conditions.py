@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tell which branch of a step may begin, and who is asked whether its condition holds (TypeGo 6, System 1)."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Keep live calls in order on their channels, tell which may start (laws C1, C2, C3, C6), and queue steps (TypeGo 6)."""
 
-from __future__ import annotations
-
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass

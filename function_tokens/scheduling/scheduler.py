@@ -4,8 +4,6 @@
 Pure and event-driven, on an injected clock; it never polls.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Turn tokens into calls: nest elements, gather text, record routines (semantics 2 and 3)."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Define `ghostshell chat`: talk to a robot line by line over one connection."""
 
-from __future__ import annotations
-
 import os
 import queue
 import re

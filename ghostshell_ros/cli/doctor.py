@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Define `ghostshell doctor`: say what this machine, a robot's files and its model lack before the robot is launched."""
 
-from __future__ import annotations
-
 import itertools
 import os
 import platform

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Send instructions to a robot once it has come up, and follow what happens until their tasks have ended."""
 
-from __future__ import annotations
-
 import json
 import math
 import queue

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The command line `ghostshell`. A command is imported when it is used; installed packages add commands of their own."""
 
-from __future__ import annotations
-
 import inspect
 from importlib import import_module
 from typing import Any

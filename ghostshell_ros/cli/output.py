@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Print failures, for all commands."""
 
-from __future__ import annotations
-
 import sys
 from typing import NoReturn
 

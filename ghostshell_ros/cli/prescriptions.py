@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Define `ghostshell prescribe`, `task`, `guideline` and `reflex`: keep sentences with a robot, and say where one belongs."""
 
-from __future__ import annotations
-
 import getpass
 from collections.abc import Iterable, Sequence
 from pathlib import Path

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Define `ghostshell say`, `halt`, `clear`, `ps`, `pause`, `resume` and `stop`: instruct a robot and control its processes."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Define `ghostshell security`: keys and permissions for those who may take part in a robot's ROS graph."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

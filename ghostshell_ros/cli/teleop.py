@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Define `ghostshell teleop`: drive a base with the keyboard from its start to its end."""
 
-from __future__ import annotations
-
 import select
 import sys
 from collections.abc import Iterable, Iterator

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Call a driver's action and wait for its end, with a deadline for everything that may never come."""
 
-from __future__ import annotations
-
 import math
 import os
 import threading

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Drive a mobile base: moves relative to where it stands, and ways to a waypoint or pose, one goal at a time."""
 
-from __future__ import annotations
-
 import math
 from functools import partial
 from typing import Any

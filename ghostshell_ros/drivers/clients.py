@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Build a robot's body with what its constructor names: clients of the declared drivers' actions, senses, memory."""
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Callable
 from concurrent.futures import Future, wait

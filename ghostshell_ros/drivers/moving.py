@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Share what drivers that move a base need: odometry, scan, halt, operator, and commands to the safety gate."""
 
-from __future__ import annotations
-
 import math
 from abc import abstractmethod
 from collections.abc import Callable

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Find the way of a base: by the embedded navigation, a map from the lidar and paths through it, or by Nav2."""
 
-from __future__ import annotations
-
 import math
 from abc import abstractmethod
 from array import array

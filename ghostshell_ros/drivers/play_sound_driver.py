@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Play named tunes, with aplay where there is a sound device, otherwise silently for their time."""
 
-from __future__ import annotations
-
 import math
 from functools import partial
 from typing import Any

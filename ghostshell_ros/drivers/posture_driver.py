@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Bring a legged base into postures and attitudes."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Give a robot's body its senses: the last message of each of its sensor topics."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, wait

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Show facial expressions: each goal's face lies on the ones before until it ends."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

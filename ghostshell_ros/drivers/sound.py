@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Run goals that take a time, or as long as a child process makes a sound."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import signal

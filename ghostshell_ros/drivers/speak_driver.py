@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Say texts, with espeak-ng where there is a sound device, otherwise silently for the time it takes."""
 
-from __future__ import annotations
-
 import math
 import re
 from typing import Any

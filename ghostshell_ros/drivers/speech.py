@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Cut text into phrases and time its speech, without ROS and without a synthesiser."""
 
-from __future__ import annotations
-
 import re
 import unicodedata
 from bisect import bisect_right

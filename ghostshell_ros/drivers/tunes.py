@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Synthesise the tunes and sounds of `tunes.yaml` from their notes; no recordings are shipped."""
 
-from __future__ import annotations
-
 import io
 import wave
 from collections.abc import Sequence

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The launch runner in a terminal: shows what the processes say and takes Ctrl-C, as `ros2 launch` does."""
 
-from __future__ import annotations
-
 import contextlib
 import datetime
 import os

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reads an XML launch file and performs it: out come the processes to start. Whatever is not known is an error."""
 
-from __future__ import annotations
-
 import os
 import re
 import shlex

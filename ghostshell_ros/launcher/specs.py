@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Describe the processes of a launch file, ready to start, and find their packages as ament's index lays them out."""
 
-from __future__ import annotations
-
 import os
 import shutil
 from collections.abc import Mapping

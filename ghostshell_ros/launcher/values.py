@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Find what texts of a launch file stand for: typed parameters and truth values, by launch's rules."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from typing import Any

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Move a base without ROS: planar poses, one relative move closed over odometry, and a watch on its progress."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Make one trip to a goal: when to plan, how to follow the path, when it has arrived, and when and why it gives up."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

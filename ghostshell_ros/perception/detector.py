@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Define the detector of objects, pixels in, boxes out: fit images to a network, read its output, place the boxes."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Make the detector that the parameters ask for, and import only what that one needs."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 from ghostshell_ros.perception.detector import Detector, DetectorError

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Find things with a network in an ONNX file, run by onnxruntime on the CPU."""
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Mapping, Sequence
 from pathlib import Path

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Find things with a YOLO network of the package ultralytics (AGPL-3.0), an extra that is never installed by itself."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Define the skill `query_memory`, the same for every robot (TypeGo 7): ask the robots' memory and say its answer."""
 
-from __future__ import annotations
-
 from threading import Event
 from typing import Annotated, Protocol
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Find the folders of the project's data and of its configuration."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

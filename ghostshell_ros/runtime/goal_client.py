@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Send goals of an action that may be cancelled at any moment and end at most once, whatever the server does."""
 
-from __future__ import annotations
-
 import uuid
 from collections.abc import Callable
 from enum import Enum

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Serve an action whose goals end by a method call, not when a callback returns."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Hand a scheduler's calls to the skill kernel: calls as goals of `ExecuteSkill`, content and control by topic."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Protocol

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Spin nodes by an executor that keeps its set of entities from one turn to the next."""
 
-from __future__ import annotations
-
 import time
 from collections import deque
 from collections.abc import Callable

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Find where a robot's odometry began in the map, from the transforms of all robots."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from rclpy.serialization import deserialize_message

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Publish a stream once its reader is there, so that no message is lost at the start."""
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Callable
 from typing import Any

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Make the models that a planning node is configured with."""
 
-from __future__ import annotations
-
 import os
 import threading
 from collections.abc import Callable, Iterable

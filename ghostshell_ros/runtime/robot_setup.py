@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Load a robot for a planning node: its configuration, its skills, its routines on disk."""
 
-from __future__ import annotations
-
 import time
 from dataclasses import dataclass, replace
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Show a planning node its robot: the observation, pose, busy subsystems, and the camera's last image."""
 
-from __future__ import annotations
-
 import io
 import math
 from collections.abc import Callable, Mapping, Sequence

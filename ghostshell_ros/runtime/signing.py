@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Sign requests by the key of a role, and tell by the signature who asks."""
 
-from __future__ import annotations
-
 import copy
 import json
 import time

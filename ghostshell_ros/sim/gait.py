@@ -4,8 +4,6 @@
 Measurements in, joint targets out; it knows neither ROS nor a simulated world.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import astuple, dataclass, field

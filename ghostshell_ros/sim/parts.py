@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Simulate the parts of a four-legged robot: battery, lidar, and the gait controller between its sensors and servos."""
 
-from __future__ import annotations
-
 import math
 
 import mujoco

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Have the simulated world's cameras drawn in a process of its own, so that none delays physics."""
 
-from __future__ import annotations
-
 import ctypes
 import os
 import socket

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Move the things of a simulated world: a person, a door, and all that a test puts elsewhere."""
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Mapping, Sequence

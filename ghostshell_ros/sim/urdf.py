@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Write a robot's MuJoCo model as URDF, for tools that know no MJCF."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from xml.etree import ElementTree
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Simulate a robot in its surroundings in MuJoCo, without ROS: step, read and render it. Deterministic."""
 
-from __future__ import annotations
-
 import math
 import os
 from collections.abc import Callable, Mapping

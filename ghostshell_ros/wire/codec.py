@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Convert messages of any interface to and from plain Python values, by the fields that the interface declares."""
 
-from __future__ import annotations
-
 import math
 import operator
 import re

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Write and read the events of nodes on the five topics below `events/`."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Convert pictures between arrays and sensor_msgs/Image."""
 
-from __future__ import annotations
-
 from array import array
 
 import numpy as np

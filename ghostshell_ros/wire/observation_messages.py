@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Convert observations to and from messages, which carry ages, so that machines need no common steady clock."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import fields

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Convert processes, their history and their plans to and from messages."""
 
-from __future__ import annotations
-
 from dataclasses import asdict
 from typing import Any
 

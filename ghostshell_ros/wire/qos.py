@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Name the QoS profile of each kind of topic: reliable and volatile unless it says otherwise."""
 
-from __future__ import annotations
-
 from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
 
 LATCHED = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Convert reflexes to messages."""
 
-from __future__ import annotations
-
 from ghostshell.msg import ReflexState
 
 from ghostshell_ros.wire.codec import filled

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Convert what a base measures and how it moves: lidar turns, obstacles, poses, velocities."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Convert the values that many messages share: text, times, outcomes, headings."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

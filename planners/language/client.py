@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Put the parser of direct commands behind the protocol of the language models."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence

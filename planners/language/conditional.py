@@ -2,8 +2,6 @@
 """Take a sentence apart without knowing any robot: quotations, form of address, sentences, condition and action.
 English, and the plainest forms of Chinese."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 from functools import lru_cache

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The words of direct commands in English and Chinese, which stand in `lexicon.yaml`, and units and numbers."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from functools import lru_cache

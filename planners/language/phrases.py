@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """List what people can say to a robot: sentences that its parser understands, for each skill."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass

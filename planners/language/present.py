@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Answer plain questions about now in one sentence: from the newest observation, the skills and the processes; no model."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterable
 from typing import Any

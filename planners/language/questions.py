@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Read plain questions in English and Chinese, about now and about the past; no model. The forms stand in `questions.yaml`."""
 
-from __future__ import annotations
-
 import re
 import time
 from collections.abc import Iterable

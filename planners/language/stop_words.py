@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tell an instruction that is nothing but a stop word, which halts the robot without any model (semantics, section 7)."""
 
-from __future__ import annotations
-
 import re
 import unicodedata
 from functools import lru_cache

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Cut a text into words, quotations, numbers and quantities with units, each with its place in the text."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Container, Iterable, Iterator
 from dataclasses import dataclass, replace

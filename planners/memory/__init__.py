@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Remember for the robots: one store of typed records, consolidated in the background, answers questions with its sources."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 

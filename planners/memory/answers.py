@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Answer the usual questions about the past, each with the records that the answer is based on; no model."""
 
-from __future__ import annotations
-
 import time
 from collections import Counter, defaultdict
 from collections.abc import Sequence

@@ -2,8 +2,6 @@
 """Active consolidation (TypeGo 9): in the background, in small transactions, records become sentences, summaries and
 knowledge, and what has served its time goes."""
 
-from __future__ import annotations
-
 import json
 import math
 import sqlite3

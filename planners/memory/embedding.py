@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Sentence embeddings: the model behind one protocol, loaded late, and the work of giving each sentence its vector."""
 
-from __future__ import annotations
-
 import json
 import os
 import sqlite3

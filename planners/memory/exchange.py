@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Export and import JSON Lines: a header line with the store's name, then one record per line, including forgotten ones."""
 
-from __future__ import annotations
-
 import json
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Sequence

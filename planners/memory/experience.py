@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Make records of what a robot sees, hears and does: observations, tasks, calls and events."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -2,8 +2,6 @@
 """Make lasting knowledge: the graph of people, places, objects, facilities and robots with their relations (InteractGen
 III.B), a record for each node and edge; and the habits that the summaries show."""
 
-from __future__ import annotations
-
 import sqlite3
 import time
 from collections import Counter, defaultdict

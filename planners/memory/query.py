@@ -2,8 +2,6 @@
 """Queries by time, place, kind, owner and words: each goes through one index from the newest on; rare words find, frequent
 ones only rank, and nothing in a text is syntax."""
 
-from __future__ import annotations
-
 import json
 import math
 import re

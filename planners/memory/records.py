@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Define the memory's content: typed records of four tiers (TypeGo 9), each with its provenance, time, place and visibility."""
 
-from __future__ import annotations
-
 import errno
 import json
 import math

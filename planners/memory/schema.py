@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The memory's SQLite file: its tables, how it is opened, and how records are written, forgotten and dropped in it."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import secrets

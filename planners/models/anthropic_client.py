@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Models behind the Anthropic messages protocol."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncGenerator
 from typing import Any
 

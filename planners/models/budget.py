@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Limit the tokens that planning layers spend, for one process and in an hour: the less is left, the seldomer they ask."""
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass

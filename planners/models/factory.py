@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Build the model client that a configuration names. No SDK is imported before the client needs it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from planners.models.base import ModelClient, Surroundings

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Translate exceptions of a provider's SDK: one ModelError with a code, and a sentence that says what to do."""
 
-from __future__ import annotations
-
 import email.utils
 import math
 import re

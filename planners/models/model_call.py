@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Ask one question of a planning layer: read the answer while it is written, bound its time, repair it once (TypeGo 6)."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Generic, Protocol, TypeVar

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Models behind the OpenAI chat completions protocol: OpenAI itself, or any server that speaks it at `base_url`."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncGenerator
 from typing import Any
 from urllib.parse import urlsplit

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Notice that a model's answer goes round in circles, while it is written."""
 
-from __future__ import annotations
-
 import re
 
 from function_tokens.parsing.asides import CONTROL

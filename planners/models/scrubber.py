@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Take keys out of what a model's server says: found by their value, whole or in part, in whatever encoding it echoes them."""
 
-from __future__ import annotations
-
 import base64
 import os
 import re

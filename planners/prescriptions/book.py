@@ -2,8 +2,6 @@
 """The tasks and guidelines of a robot, shipped and added: where each belongs, and which contradict one another. Approved
 reflexes have a book of their own."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path

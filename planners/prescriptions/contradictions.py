@@ -2,8 +2,6 @@
 """Find, without a model, standing sentences that cannot be followed together: always and never, quiet and speak, the same
 condition with tasks that exclude one another."""
 
-from __future__ import annotations
-
 import ast
 import operator
 import re

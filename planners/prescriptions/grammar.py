@@ -2,8 +2,6 @@
 """Read the usual forms of a reflex without any language model: a sentence becomes an expression over the accessors, by a table
 of forms, and an action, by the command parser."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

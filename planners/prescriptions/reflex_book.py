@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The robot's reflexes: those in the store, compiled, and the commands of a person on them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from typing import Any
 

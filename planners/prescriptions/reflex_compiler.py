@@ -3,8 +3,6 @@
 
 The model is shown code as prompt: the accessors and skills of the robot as Python stubs."""
 
-from __future__ import annotations
-
 import ast
 import re
 import textwrap

@@ -3,8 +3,6 @@
 
 The wording tells a wish for good, a reaction and a thing to do once apart. English, and the plainest forms of Chinese."""
 
-from __future__ import annotations
-
 import re
 
 from planners.language.conditional import REQUEST, Clause, plain, sentences, split, steps

@@ -2,8 +2,6 @@
 """Ask System 3's model, beside the preemption table: how a new instruction stands to those that run, which guideline fires, and
 which guidelines contradict one another (TypeGo 6; semantics section 5). It never holds anything up."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial

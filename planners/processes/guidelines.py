@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Watch the standing guidelines of System 3: when one fires, a reactive process begins (TypeGo 5.2 and 6)."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field

@@ -2,8 +2,6 @@
 """Write the blocks of which prompts are made: a title, and below it one quoted JSON value a line, so that a prompt can be
 read back without guessing."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterable

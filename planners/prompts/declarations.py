@@ -2,8 +2,6 @@
 """Declare to a model the parameters of a skill with type, range, unit and default, never its implementation
 (GhostShell 3.2)."""
 
-from __future__ import annotations
-
 import types
 import typing
 from collections.abc import Mapping

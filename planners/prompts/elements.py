@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reads an answer of top-level elements while it is written; for the layers whose answers are performed by nobody else."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 

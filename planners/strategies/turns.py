@@ -2,8 +2,6 @@
 """Plan turn by turn: each answer is one stream, and another answer follows when its calls have ended. Strategies `stream`,
 `react` and `plan_and_execute` differ only in their `TurnPlanner`."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace

@@ -4,8 +4,6 @@
 A package offers something by an entry point (https://packaging.python.org/en/latest/specifications/entry-points/).
 """
 
-from __future__ import annotations
-
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 

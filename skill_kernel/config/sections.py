@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Give the sections of a robot's YAML file a common base: unknown keys are refused, with the nearest one that is known."""
 
-from __future__ import annotations
-
 import difflib
 import re
 from collections.abc import Iterable, Iterator, Mapping

@@ -5,8 +5,6 @@ A key given twice is an error, which PyYAML would take without a word. Errors na
 written whole.
 """
 
-from __future__ import annotations
-
 import os
 import stat
 from collections.abc import Mapping, Sequence

@@ -5,8 +5,6 @@ The types of expressions and statements are checked, and they become closures ov
 Python's own eval, exec and compile are never used. Every loop has a known greatest number of rounds.
 """
 
-from __future__ import annotations
-
 import ast
 import math
 import operator

@@ -4,8 +4,6 @@
 A trigger tells when a condition that is looked at again and again comes true.
 """
 
-from __future__ import annotations
-
 import ast
 import re
 from collections.abc import Mapping

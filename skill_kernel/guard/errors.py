@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Define the bounds of guarded code, the errors for code that is refused, and what running code may raise."""
 
-from __future__ import annotations
-
 import ast
 from dataclasses import dataclass
 from enum import Enum

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Read untrusted text as a syntax tree that holds nothing but allowed nodes. Nothing of it is ever run."""
 
-from __future__ import annotations
-
 import ast
 import io
 import token

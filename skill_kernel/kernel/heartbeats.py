@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Track who answers for a process, and tell what to stop or free when nobody does any more (architecture, Liveness)."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Run typed calls on the robot's subsystems, each on a thread of its own and with exactly one result (TypeGo 5.1)."""
 
-from __future__ import annotations
-
 import logging
 import threading
 from collections import deque

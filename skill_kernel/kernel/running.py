@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Keep running calls: the state of each, its deadlines, its outcome (laws C5, C9, C10), and the table of all."""
 
-from __future__ import annotations
-
 import json
 import threading
 from collections.abc import Callable, Mapping

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Hold an observation: what the robot knows of itself and its surroundings at one moment, field by field (TypeGo 4)."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field

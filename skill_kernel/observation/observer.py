@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Put a robot's observations together from what its sensors say, on a clock handed in and without ROS."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial

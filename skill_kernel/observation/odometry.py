@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tell where the robot was, by its last seconds of odometry, and the nearest obstacle in each direction, by its lidar."""
 
-from __future__ import annotations
-
 import math
 from bisect import bisect_left
 from collections import deque

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Write and read observations as JSON, for reflexes that are tried on what was recorded."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Annotated, Any
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Show an observation in a prompt: as one compact JSON value, in which a stale field says so, and its accessors."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Mapping
 from itertools import islice

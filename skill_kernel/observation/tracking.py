@@ -4,8 +4,6 @@
 Clear sightings are matched first, doubtful ones only with what is in sight (ByteTrack, https://arxiv.org/abs/2110.06864).
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass

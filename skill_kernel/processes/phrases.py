@@ -2,8 +2,6 @@
 """Reads from the plain words of an instruction, without a model, that it stops motion first or asks for a return
 ("stop, check what is on your left, then resume")."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 

@@ -4,8 +4,6 @@
 Pure and on an injected clock: events come in by method, commands go out through one link, on one thread.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace

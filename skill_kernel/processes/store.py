@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Keeps process control blocks with their history on disk (SQLite), so that a restart shows every process as it was."""
 
-from __future__ import annotations
-
 import queue
 import sqlite3
 import threading

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Gate a mobile base: limits, acceleration, obstacles, sources by rank and a latched halt, on a clock handed in."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Callable

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Gate joints: limits, largest speed, hold on silence and a latched halt, on a clock handed in."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

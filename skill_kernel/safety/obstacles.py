@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Read a planar scan for the way of a round base: its points, and how far the base may go in a direction."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Turn an element's attributes into typed arguments of a skill, and check those of a call (GhostShell 3.4.2)."""
 
-from __future__ import annotations
-
 import functools
 import json
 import math

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Name what a robot's body may use: the actions of its drivers, its senses, the fleet's memory."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field

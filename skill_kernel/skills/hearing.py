@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tell a running skill what comes from the kernel: its character data, piece by piece or whole, and that it is to pause."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable, Iterator
 from queue import Empty, SimpleQueue

@@ -263,12 +263,15 @@ def test_no_command_is_understood_from_light_words_alone(words: list[str], robot
     ],
 )
 def test_a_text_of_any_length_is_read_in_linear_time(first: str, more: str) -> None:
-    def seconds(times: int) -> float:
+    def once(times: int) -> float:
         begin = time.process_time()
         _read(first + more * times, "quadruped")
         return time.process_time() - begin
 
-    seconds(50)
+    def seconds(times: int) -> float:
+        """Return the least of three: other programs on the same cores only ever add to it."""
+        return min(once(times) for _ in range(3))
+
     assert seconds(1000) < 24 * max(seconds(100), 0.002)
 
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Node `action_planner` (S1): plan each process by its strategy and publish what the strategy writes while it is written."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Plan one process with a strategy: turn ROS messages into planner events, and the strategy's actions into messages."""
 
-from __future__ import annotations
-
 import json
 import traceback
 from collections.abc import Callable, Iterable, Mapping

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Run the node `channel_scheduler`: function tokens in, calls to the skill kernel out (GhostShell 3.4.3)."""
 
-from __future__ import annotations
-
 import secrets
 from collections import Counter
 from dataclasses import dataclass, field

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Answer the conditions of a plan from the newest observation, or by a model that judges a sentence."""
 
-from __future__ import annotations
-
 from functools import lru_cache
 
 from ghostshell.msg import Observation as ObservationMsg

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Give verdicts what they go by: the robot as the node hears it, and a model."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from ghostshell.msg import KernelState

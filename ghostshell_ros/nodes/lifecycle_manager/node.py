@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Node `lifecycle_manager`: configure and activate a robot's drivers, and halt the robot when one of them vanishes."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

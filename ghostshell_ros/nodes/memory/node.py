@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Node `memory`, one a fleet: remembers what the robots see, hear and do, and answers questions about it."""
 
-from __future__ import annotations
-
 import fcntl
 import json
 import math

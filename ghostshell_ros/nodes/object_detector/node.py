@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Node `object_detector`: tell what the camera sees and where it is, by the detector that its parameters choose."""
 
-from __future__ import annotations
-
 import math
 import time
 

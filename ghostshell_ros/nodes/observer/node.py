@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Node `observer`: publish what the robot knows of itself and its surroundings as one typed observation (TypeGo 4)."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from ghostshell.msg import Observation as ObservationMsg

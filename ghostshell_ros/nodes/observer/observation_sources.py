@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Connect a robot's observer to the topics and services that its fields come from."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from functools import partial

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Run the node `process_scheduler` (S3): make each instruction a process, follow it to its end, stop without any model."""
 
-from __future__ import annotations
-
 import secrets
 from functools import partial
 

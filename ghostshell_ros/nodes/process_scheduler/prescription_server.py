@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The part of the process scheduler's node that is programmed: tasks, guidelines and reflexes in plain sentences."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Coroutine, Iterable
 from typing import Any, TypeAlias
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Add judgement to the process scheduler: System 3's model, and the standing guidelines."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Command other nodes for the process scheduler: interrupts, leases and the halt."""
 
-from __future__ import annotations
-
 import uuid
 from collections import deque
 from collections.abc import Callable, Sequence

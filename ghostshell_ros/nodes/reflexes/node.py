@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Run the node `reflexes`: System 0, which acts before any model could (TypeGo 6; semantics, section 6)."""
 
-from __future__ import annotations
-
 import os
 import threading
 import time

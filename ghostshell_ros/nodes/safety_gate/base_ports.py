@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Connect the mobile base to the safety gate: commands by rank and sensors in, one velocity, posture and attitude out."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from functools import partial

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Node `safety_gate`, which every set-point passes: limits, hold on silence, latched halt; a process of its own."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import rclpy

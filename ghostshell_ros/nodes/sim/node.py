@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Node `sim`: simulate a robot in MuJoCo in real time behind the standard topics that a real one has."""
 
-from __future__ import annotations
-
 import math
 import os
 import threading

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Serve a simulated base: velocity, posture and attitude in; scan, odometry's noise, posture and battery out."""
 
-from __future__ import annotations
-
 import math
 from array import array
 

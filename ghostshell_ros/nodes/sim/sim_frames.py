@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Publish the simulated robot's frames and description, by which other tools draw it."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Publish simulated time, the robot's own state (odometry, joints and IMU) and the true poses of the things around it."""
 
-from __future__ import annotations
-
 import threading
 from array import array
 from collections.abc import Callable

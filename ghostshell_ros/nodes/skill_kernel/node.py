@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Run the skill kernel as a node: goals of ExecuteSkill become calls of `skill_kernel.kernel.kernel.Kernel`."""
 
-from __future__ import annotations
-
 import json
 import time
 from collections.abc import Sequence

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Node `task_planner` (S2): decomposes each task into subtasks and events, and revises them when something has happened."""
 
-from __future__ import annotations
-
 from functools import partial
 
 from ghostshell.msg import KernelState, ProcessArray, ProcessState

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Node `teleop`: turn a gamepad's messages into an operator's commands for the safety gate."""
 
-from __future__ import annotations
-
 from geometry_msgs.msg import Twist
 from sensor_msgs.msg import Joy
 from std_srvs.srv import Trigger

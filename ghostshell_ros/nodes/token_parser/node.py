@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Run the node `token_parser`: chunks of a model's answer in, function tokens out (GhostShell 3.4.1)."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any

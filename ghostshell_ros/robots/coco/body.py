@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Give CoCo's skills its body: motions on top of the drivers, each ending soon after its stop event in a stable pose."""
 
-from __future__ import annotations
-
 import math
 import threading
 from collections.abc import Mapping, Sequence

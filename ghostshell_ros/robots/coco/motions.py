@@ -5,8 +5,6 @@ Angles are rad, times s, lengths m. Coxae turn about +z; a positive knee lifts i
 3 rear left, 4 rear right. The gait is calibrated in simulation.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Give Kalos's skills its body: moves that end soon after their stop event, rest while paused, and then go on."""
 
-from __future__ import annotations
-
 import math
 import time
 from collections.abc import Callable

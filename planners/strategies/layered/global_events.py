@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Watch a plan's global events: each fires when its condition comes true, not while it stays so (TypeGo 6)."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 

@@ -2,8 +2,6 @@
 """Build the prompts of System 1, of its first action and of System 2: static fronts that providers can cache, and one message a
 question with what has changed (TypeGo 6)."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Follow the plan as System 1 sees it, write its steps to the robot, and keep what has become of them (TypeGo 6)."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections import Counter, deque

@@ -2,8 +2,6 @@
 """Turn the subtasks of one process into steps while earlier steps are performed: System 1 (TypeGo 6). Pure, on an injected
 clock; events come in by `on`, and everything goes out through the `PlannerIO`."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace

@@ -2,8 +2,6 @@
 """Strategy `layered`: System 2 splits the task, System 1 writes steps of one subtask while earlier steps are performed
 (TypeGo 6)."""
 
-from __future__ import annotations
-
 from planners.prompts.blocks import Layer
 from planners.strategies.layered.step_planner import StepPlanner
 from planners.strategies.stream.stream_planner import Stream

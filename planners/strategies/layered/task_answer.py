@@ -2,8 +2,6 @@
 """Read System 2's answer while it is written, and revise its plan by it: what is done stays, what is known keeps its id
 (TypeGo 6)."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace

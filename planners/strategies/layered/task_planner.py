@@ -2,8 +2,6 @@
 """Plan one process at once, then look again when something has happened, and never twice for the same: System 2 (TypeGo 6).
 Pure and on an injected clock: events come in by method and plans go out by `publish`, on one thread."""
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Decide when System 2 looks again: what it watches, what has happened, and when a plan gets nowhere."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any

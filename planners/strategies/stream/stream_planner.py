@@ -2,8 +2,6 @@
 """Strategy `stream`: one stream of function tokens a turn, and another turn after an observation or a failure
 (GhostShell 3.4.4, the ReAct loop of section 4.2.2)."""
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Define skills of the face: expressions on the display."""
 
-from __future__ import annotations
-
 from threading import Event
 from typing import TYPE_CHECKING, Literal
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Define skills of the head and of the ears, which have a channel a side: called one after the other they move together."""
 
-from __future__ import annotations
-
 import math
 from threading import Event
 from typing import Annotated, Literal

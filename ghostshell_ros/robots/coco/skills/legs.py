@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Define skills of the legs: posture, place and heading, and moves on the spot."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from threading import Event

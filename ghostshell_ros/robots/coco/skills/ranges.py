@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Annotated parameter types that CoCo's skills share; the limits they name stand in the robot's YAML."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 from pydantic import Field

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Define speech, phrase by phrase in a voice that `speech_role` sets, and background music."""
 
-from __future__ import annotations
-
 from threading import Event
 from typing import Annotated, Literal
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Define walking, turning, stepping aside, and going to points and named places of the map."""
 
-from __future__ import annotations
-
 import math
 from threading import Event
 from typing import Annotated, Literal

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Define what Kalos's skills share: places and things, parameter types, with limits from its YAML file, and stop times."""
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import Field

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Define standing, sitting and nodding."""
 
-from __future__ import annotations
-
 from threading import Event
 from typing import Annotated
 

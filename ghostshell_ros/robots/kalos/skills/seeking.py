@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Define finding, going up to and following what the camera sees, and taking pictures."""
 
-from __future__ import annotations
-
 import math
 import time
 from threading import Event

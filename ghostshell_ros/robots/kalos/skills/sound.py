@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Define speaking and barking."""
 
-from __future__ import annotations
-
 from threading import Event
 from typing import Annotated
 
