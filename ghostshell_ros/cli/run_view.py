@@ -52,14 +52,7 @@ QUIET_S, AGAIN_S = 1.0, 5.0
 QUEUE_SLOTS = 3
 REPEAT_S = 5.0
 """An error of a process that comes again this soon is the same one: model, stream and process each report it."""
-ERRORS = (
-    NoticeKind.MESSAGE,
-    NoticeKind.HALTED,
-    StreamKind.REPAIR,
-    StreamKind.ENDED,
-    ProcessKind.PLAN_ENDED,
-    CallKind.CONTENTION,
-)
+ERRORS = (NoticeKind.MESSAGE, NoticeKind.HALTED, StreamKind.REPAIR, StreamKind.ENDED, ProcessKind.PLAN_ENDED)
 """Kinds of events whose error is shown."""
 PLAN_NEWS = {
     ProcessKind.SUBTASK_DONE: "subtask done: {0.plan_item}",
@@ -106,7 +99,10 @@ class RunView:
         self._plans: dict[str, Plan] = {}
         self._steps: dict[str, str] = {}
         self._numbers: dict[str, int] = {}
+        self._numbered_lines: set[str] = set()
         self._errors: dict[tuple[str, str], float] = {}
+        self._holders: dict[str, str] = {}
+        """Processes that keep a part of the body from others, by those."""
 
     def number(self, process_id: str) -> int:
         """Return the display number of a process, in order of first appearance."""
@@ -146,12 +142,16 @@ class RunView:
                 continue
             fresh = p.process_id not in self._known
             status, why = ProcessStatus(p.status).name, ", ".join(p.pause_causes)
+            holder = self.model.processes.get(self._holders.get(p.process_id, ""))
+            if p.status == ProcessState.WAITING and holder is not None:
+                why = f"for “{shown(holder.instruction, SHOWN)}”"
             if fresh:
                 self._known.add(p.process_id)
+                self.number(p.process_id)
                 if not self._own(p.process_id):
                     lines += self._numbered(p.process_id, f"{SOURCES.get(p.source, 'task')}: {p.instruction}")
-            shown = {"instruction": p.instruction, "source": ProcessSource(p.source).name}
-            news = self.model.see_process(p.process_id, now_s, status=status, why=why, **shown)
+            task = {"instruction": p.instruction, "source": ProcessSource(p.source).name}
+            news = self.model.see_process(p.process_id, now_s, status=status, why=why, **task)
             if p.process_id in self._plans:
                 lines += self._numbered(p.process_id, self.plan(self._plans.pop(p.process_id), now_s))
             told_elsewhere = self._own(p.process_id) and p.status >= ProcessState.SUCCESS
@@ -188,13 +188,15 @@ class RunView:
 
     def event(self, event: RunEvent, now_s: float) -> list[str]:
         """Take an event. Return the new lines."""
-        if not self.model.take(event, now_s) and event.kind is not CallKind.CONTENTION:
+        if isinstance(event, CallEvent) and event.kind is CallKind.CONTENTION:
+            self._holders[event.process_id] = event.holder_id
+        if not self.model.take(event, now_s):
             return []
         if event.process_id.startswith(REFLEX_ID):
             return self._reflex_call(event) if isinstance(event, CallEvent) else []
         if isinstance(event, ModelEvent):
             line = self._model(event, now_s)
-        elif isinstance(event, CallEvent) and event.kind is not CallKind.CONTENTION:
+        elif isinstance(event, CallEvent):
             line = self._call(event)
         elif isinstance(event, ProcessEvent) and event.kind in PLAN_NEWS:
             line = PLAN_NEWS[event.kind].format(event)
@@ -255,11 +257,13 @@ class RunView:
             return []
         if self._own(process_id) and (not process_id or len(self._living()) < 2):
             return [line]
+        self._numbered_lines.add(process_id)
         return [f"{self.number(process_id)}  {line}" if process_id else f"–  {line}"]
 
     def ended(self, process_id: str, line: str) -> str:
-        """Return a line on the end of a process, with its number where its lines had one."""
-        return f"{self.number(process_id)}  {line}" if process_id in self._numbers else line
+        """Return a line on the end of a process, with its number where its lines had one, or where others live."""
+        apart = process_id in self._numbered_lines or any(other != process_id for other, _ in self._living())
+        return f"{self.number(process_id)}  {line}" if process_id and apart else line
 
     def _living(self) -> list[tuple[str, ProcessRun]]:
         """Return the processes of people, guidelines and models that have not ended."""
@@ -275,7 +279,7 @@ class RunView:
         doing = []
         for process_id, process in self._living():
             thinks = [f"{NAMES.get(x, x)} thinks for {now_s - q.begun_s:.0f} s" for x, q in process.asking.items()]
-            moves = [f"{call_label(c.function, c.arguments)} for {_running_s(c, now_s):.0f} s" for c in _acting(process)]
+            moves = [f"{call_label(c.function, c.arguments)} for {_running_s(c, now_s):.0f} s" for c in _moving(process)]
             what = f"{process.status.lower()} for {now_s - process.states[-1].begin_s:.0f} s" if process.states else "begins"
             who = "" if len(self._living()) == 1 else f"{self.number(process_id)}  "
             doing.append(who + (", ".join(moves + thinks) or f"{what}{f' ({process.why})' if process.why else ''}"))
@@ -295,7 +299,7 @@ class RunView:
                 rows.append((f"  {NAMES[name]}", _doing(process, name, now_s), _layer_cost(process, name)))
             moves = [
                 f"{_running_s(c, now_s):.1f} s {call_label(c.function, c.arguments)} [{'+'.join(c.channels)}]"
-                for c in _acting(process)
+                for c in _moving(process)
             ]
             steps = f"{counted(process.steps_done, 'step')} done" if process.steps_done else ""
             rows.append(("  body", ", ".join(moves) or "nothing moves", steps))
@@ -370,7 +374,10 @@ def counted(number: int, what: str) -> str:
     return f"{number} {what}{'s' * (number != 1)}"
 
 
-def _acting(process: ProcessRun) -> list[CallRun]:
+def _moving(process: ProcessRun) -> list[CallRun]:
+    """Return the calls that act; those of a paused process have not ended, and stand still."""
+    if process.status == ProcessStatus.PAUSED.name:
+        return []
     return [c for c in process.calls.values() if c.running and c.function not in UNLISTED]
 
 

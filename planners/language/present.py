@@ -5,10 +5,9 @@ import math
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from planners.language.lexicon import FILLERS
 from planners.language.parser import CommandParser
 from planners.language.questions import WORDS, Question, chinese_name, is_question, listed, readable, same_thing, with_article
-from planners.language.words import clean, words_of
+from planners.language.words import concepts
 from planners.prompts.prompt import RobotFacts
 from planners.scene import IN_SIGHT_S, Present
 from skill_kernel.config.observation import Serialise
@@ -106,7 +105,7 @@ class PresentAnswerer:
         if asked.form == "why_done":
             bad = [task for task in tasks if task.status is not ProcessStatus.SUCCESS]
             return self._say("did", tasks=self._ended(bad[0])) if bad else self.nobody_knows()
-        tasks = [t for t in tasks if _concepts(asked.subject) <= _concepts(t.instruction)]
+        tasks = [t for t in tasks if concepts(asked.subject) <= concepts(t.instruction)]
         tasks = [t for t in tasks if (asked.since_s or 0.0) <= t.ended_s <= (asked.until_s or math.inf)][:MAX_TASKS]
         return self._say("did", tasks=self._listed(map(self._ended, tasks))) if tasks else None
 
@@ -159,7 +158,3 @@ class PresentAnswerer:
     def _say(self, key: str, **values: Any) -> str:
         text: str = WORDS["answers"][key][self._asked.language]
         return text.format(**values)
-
-
-def _concepts(text: str) -> set[str]:
-    return {word.concept for word in words_of(clean(text)) if not word.among(FILLERS)}

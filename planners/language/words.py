@@ -13,6 +13,7 @@ from planners.language.lexicon import (
     CHINESE_NUMBER,
     CHINESE_PIECE,
     COUNTS,
+    FILLERS,
     NUMBERS,
     PHRASES,
     UNITS,
@@ -97,6 +98,11 @@ def clean(text: str) -> str:
 def words_of(cleaned: str) -> list[Word]:
     """Return the words of a cleaned text, with phrases and numbers joined."""
     return list(_with_units(_joined(plain_words(cleaned), _number)))
+
+
+def concepts(text: str) -> frozenset[str]:
+    """Return what the words of a text mean, without those that mean nothing by themselves."""
+    return frozenset(word.concept for word in words_of(clean(text)) if not word.among(FILLERS) and word.kind != "mark")
 
 
 def plain_words(cleaned: str) -> list[Word]:

@@ -246,7 +246,8 @@ class ProcessScheduler:
             raise ProcessError(f"process {process_id} is {state}; only what the user paused can be resumed by hand")
         self._asked(process_id)
         self._let_go_on(process, CAUSE_USER)
-        return f"process {process.displaced_by} runs in its place" if process.displaced_by else ""
+        first = self.lives(process.displaced_by)
+        return f"first “{shown(first.instruction)}” runs in its place" if first is not None else ""
 
     def end_all(self, why: str, code: TaskCode = TaskCode.ROBOT_HALTED) -> None:
         """End every process, also paused ones, so that none goes on when the robot is let go again."""
@@ -309,7 +310,7 @@ class ProcessScheduler:
         heirs = [p for p in self.living if p.displaced_by == loser.process_id]
         for heir in heirs:
             self._change(heir.process_id, displaced_by=winner.process_id)
-        self._end(loser, ProcessStatus.STOPPED, TaskCode.REPLACED, "a newer instruction took over")
+        self._end(loser, ProcessStatus.STOPPED, TaskCode.REPLACED, _replaced_by(winner))
         for heir in heirs:
             if self._verdict(winner, heir) is Verdict.REPLACE:
                 self._replace(heir, winner)
@@ -451,9 +452,8 @@ class ProcessScheduler:
             raise ProcessError(f"process {old.process_id} was paused by hand and stays; end it with: ghostshell stop")
         if not new.status.ended and self._books[old.process_id].order > self._books[new.process_id].order:
             raise ProcessError(f"process {old.process_id} was resumed by hand since; it stays")
-        why = f"a newer instruction takes its place: {shown(new.instruction)}"
-        self._end(old, ProcessStatus.STOPPED, TaskCode.REPLACED, why)
-        return f"process {old.process_id} ended: {why}"
+        self._end(old, ProcessStatus.STOPPED, TaskCode.REPLACED, _replaced_by(new))
+        return f"process {old.process_id} ended: {_replaced_by(new)}"
 
     def _let_return(self, new: Process, old: Process) -> str:
         if old.status.ended:
@@ -559,13 +559,14 @@ class ProcessScheduler:
             self._change(process_id, running=(*process.running, record), waits_for="")
         if event.kind is not CallKind.ENDED:
             return
+        counts = self._purpose(event.function) is not CallPurpose.ORDER
         self._change(
             process_id,
             running=tuple(c for c in process.running if c.call_id != event.call_id),
             history=(*process.history, record)[-HISTORY:],
-            calls=process.calls + 1,
-            calls_done=process.calls_done + (event.outcome is Outcome.DONE),
-            calls_failed=process.calls_failed + (event.outcome in (Outcome.FAILED, Outcome.REFUSED)),
+            calls=process.calls + counts,
+            calls_done=process.calls_done + (counts and event.outcome is Outcome.DONE),
+            calls_failed=process.calls_failed + (counts and event.outcome in (Outcome.FAILED, Outcome.REFUSED)),
             tally=self._counted(process.tally, record),
         )
         if book.voiding or event.stream_id in book.old_streams:
@@ -580,8 +581,10 @@ class ProcessScheduler:
             self._make_anew(process_id, f"{event.function} could not be paused")
 
     def _counted(self, tally: Tally, call: CallRecord) -> Tally:
-        purpose = self._settings.purposes.get(call.function, CallPurpose.ACT)
-        return tally.plus(call.function, call.outcome, call.code, purpose)
+        return tally.plus(call.function, call.outcome, call.code, self._purpose(call.function))
+
+    def _purpose(self, function: str) -> CallPurpose:
+        return self._settings.purposes.get(function, CallPurpose.ACT)
 
     def steps_replaced(self, process_id: str) -> None:
         """Note that its plan was changed on purpose: what was dropped until now is not wanted any more."""
@@ -691,3 +694,7 @@ class ProcessScheduler:
             self._idle_not_before_s = self._now() + IDLE_RETRY_S
         if not self._ending_all:
             self._winner_ended(ended)
+
+
+def _replaced_by(newer: Process) -> str:
+    return f"a newer instruction takes its place: {shown(newer.instruction)}"

@@ -496,7 +496,7 @@ def test_ctrl_c_in_a_chat_ends_the_task_and_then_the_chat(
             process_id = watch.wait_event(CallKind.STARTED, 10.0, since, function="head_act").process_id
             os.write(terminal, b"\x03")
             ended = watch.wait_status(process_id, ProcessState.STOPPED, 5.0)
-            assert ended.message == "cancelled by its client" and chat.poll() is None
+            assert ended.message == "ended by its sender" and chat.poll() is None
             wait_until(lambda: b"STOPPED" in b"".join(printed), 5.0, "it says so")
             os.write(terminal, b"\x03")
             wait_until(lambda: b"Ctrl-D leaves" in b"".join(printed), 5.0, "it stays")

@@ -252,6 +252,33 @@ def test_the_user_pauses_resumes_and_stops(robot: Several) -> None:
     assert robot.control(STOP).error_code == ControlProcess.Request.NO_SUCH_PROCESS
 
 
+def test_plain_words_pause_resume_and_end_what_they_name_and_begin_nothing(robot: Several) -> None:
+    patrol, wave = robot.begin("patrol", call="walk"), robot.begin("wave", call="wave")
+    asked = len(robot.server.requests)
+
+    def told(sentence: str) -> str:
+        task = robot.watch.task(sentence)
+        wait_until(lambda: task.ends, 5.0, f"“{sentence}” is obeyed")
+        result = task.ends[0][1]
+        assert (result.status, result.achievement) == (ProcessState.SUCCESS, ProcessState.DONE), result
+        return str(result.error_msg)
+
+    assert told("please wait").startswith("paused “patrol”, “wave”")
+    for process in (patrol, wave):
+        assert robot.state(process, ProcessState.PAUSED).pause_causes == ["user"]
+    assert told("go on") == "“patrol”, “wave” goes on"
+    robot.state(wave, ProcessState.IN_PROGRESS)
+    assert told("stop waving") == "ended “wave”"
+    assert robot.state(wave, ProcessState.STOPPED).error_code == TaskCode.CANCELLED
+    assert robot.state(patrol, ProcessState.IN_PROGRESS) and not robot.watch.halted
+    assert told("不要巡逻了") == "已结束“patrol”"
+    robot.state(patrol, ProcessState.STOPPED)
+    assert len(robot.server.requests) == asked
+    stray = robot.watch.task("never mind")  # nothing runs any more, so it is an instruction like any other
+    wait_until(lambda: stray.ends, 5.0, "the model answers it")
+    assert len(robot.server.requests) > asked
+
+
 def test_the_command_line_shows_and_stops_processes(robot: Several) -> None:
     patrol = robot.begin("patrol", call="walk")
 

@@ -184,9 +184,27 @@ def test_whoever_sent_a_task_sees_its_calls_and_what_they_say_without_a_number()
 def test_lines_of_ones_task_have_a_number_while_another_one_runs() -> None:
     view = _own()
     both = _processes(a=ProcessState.IN_PROGRESS, b=ProcessState.IN_PROGRESS)
-    assert view.hear("processes", both, 1.0) == ["1  task: Do b"]
-    assert view.event(_call(CallKind.STARTED, "walk"), 2.0) == ["2    walk() [legs]"]
-    assert view.waiting(3.0) == "2  walk() for 1 s; 1  in_progress for 2 s"
+    assert view.hear("processes", both, 1.0) == ["2  task: Do b"]
+    assert view.event(_call(CallKind.STARTED, "walk"), 2.0) == ["1    walk() [legs]"]
+    assert view.waiting(3.0) == "1  walk() for 1 s; 2  in_progress for 2 s"
+    assert view.ended("a", "DONE") == "1  DONE"
+
+
+def test_a_call_of_a_paused_task_is_not_shown_as_running() -> None:
+    view = _own()
+    view.event(_call(CallKind.STARTED, "walk"), 1.0)
+    view.hear("processes", _processes(a=ProcessState.PAUSED), 2.0)
+    assert view.waiting(4.0) == "paused for 2 s"
+    assert all("walk" not in cell for row in view.rows(4.0) for cell in row)
+
+
+def test_a_task_that_waits_names_the_task_that_it_waits_for() -> None:
+    view = _own()
+    view.hear("processes", _processes(a=ProcessState.IN_PROGRESS, b=ProcessState.IN_PROGRESS), 1.0)
+    contention = CallEvent(kind=CallKind.CONTENTION, process_id="a", call_id="walk", function="walk", holder_id="b")
+    assert view.event(contention, 2.0) == []
+    told = view.hear("processes", _processes(a=ProcessState.WAITING, b=ProcessState.IN_PROGRESS), 2.1)
+    assert told == ["1  WAITING (for “Do b”)"]
 
 
 def test_without_a_language_model_nothing_is_told_of_thinking_and_an_error_at_the_end_alone() -> None:

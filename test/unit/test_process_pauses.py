@@ -167,7 +167,7 @@ def test_the_users_resume_of_a_displaced_process_leaves_it_displaced() -> None:
     patrol, look = desk.says("patrol"), desk.says("stop, look left, then resume")
     desk.core.pause(patrol)
     desk.answer()
-    assert look in desk.core.resume(patrol)
+    assert "“look left” runs in its place" in desk.core.resume(patrol)
     desk.answer()
     old = desk.process(patrol)
     assert (old.pause_causes, old.displaced_by) == ({"s3"}, look)

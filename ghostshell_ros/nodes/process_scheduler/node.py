@@ -24,13 +24,15 @@ from ghostshell_ros.wire.process_messages import process_state, task_result
 from ghostshell_ros.wire.qos import INSTRUCTION, LATCHED, SENSORS
 from planners.installed_strategies import strategy_names
 from planners.language.client import MEMORY_SKILL
+from planners.language.controls import Command, read_control
+from planners.language.skills import Matcher
 from planners.language.stop_words import is_stop
 from skill_kernel.calls import ProcessHoldState
 from skill_kernel.codes import Achievement, TaskCode
 from skill_kernel.config.sections import CAUSE_CHARS, shown
 from skill_kernel.events import CallEvent, CallKind, ModelEvent, Notice, NoticeKind, ProcessEvent, ProcessKind, RunEvent
 from skill_kernel.processes.achievement import CallPurpose
-from skill_kernel.processes.process import Process, ProcessError, ProcessSource, ProcessStatus, SchedulerSettings
+from skill_kernel.processes.process import Obeyed, Process, ProcessError, ProcessSource, ProcessStatus, SchedulerSettings
 from skill_kernel.processes.scheduler import PLANNER, SCHEDULER, SENDER, ProcessScheduler
 from skill_kernel.processes.store import ProcessStore, StoreError
 from skill_kernel.roles import Act, Door
@@ -40,7 +42,7 @@ TICK_S = 0.25
 NAME_CHARS = 100
 """Characters that are kept of a task's sender and door."""
 
-_COMMANDS = {
+_COMMANDS: dict[int, Command] = {
     ControlProcess.Request.STOP: "stop",
     ControlProcess.Request.PAUSE: "pause",
     ControlProcess.Request.RESUME: "resume",
@@ -64,7 +66,8 @@ class ProcessSchedulerNode(RuntimeNode):
     subsystem, the preemption table decides (semantics section 5).
 
     An instruction that is nothing but a stop word halts the robot at once, without a model, until the halt is cleared.
-    One that begins with a stop word ("stop, nod, then resume") pauses or ends what runs at once and is not latched.
+    One that begins with a stop word ("stop, nod, then resume") pauses or ends what runs at once and is not latched. One that
+    only says what becomes of running tasks ("stop going to the kitchen", "wait", "go on") controls those and begins nothing.
     Every process and its history is kept in `<data>/processes/<robot>.sqlite3`; living ones of an earlier run come back
     paused by the user.
 
@@ -74,7 +77,7 @@ class ProcessSchedulerNode(RuntimeNode):
 
     def __init__(self) -> None:
         super().__init__("process_scheduler")
-        robot = declare_robot(self)
+        robot = self._robot_setup = declare_robot(self)
         settings = self._settings(robot)
         self._robot = self.get_namespace().strip("/")
         self._told: dict[str, int] = {}
@@ -244,18 +247,18 @@ class ProcessSchedulerNode(RuntimeNode):
     def begin(
         self, text: str, *, door: str, sender: str = "", source: ProcessSource = ProcessSource.USER, strategy: str = ""
     ) -> Process:
-        """Return the process of an instruction. Raises ProcessError, also when it was a stop word (code NONE)."""
+        """Return the process of an instruction. Raises ProcessError, also an Obeyed one for a word that needs no process."""
         try:
             return self._begin(text, door[:NAME_CHARS], sender[:NAME_CHARS], source, strategy)
         except ProcessError as error:
-            what = "refused" if error.code else "obeyed"
+            what = "obeyed" if isinstance(error, Obeyed) else "refused"
             told = f"instruction {shown(text)!r} {what}: {error}"
             self.get_logger().info(told, throttle_duration_sec=SAY_S)
             raise
 
     def _begin(self, text: str, door: str, sender: str, source: ProcessSource, strategy: str) -> Process:
         if self.stops(text):
-            raise ProcessError("stopped and halted; " + CLEAR_HINT, TaskCode.NONE)
+            raise Obeyed("stopped and halted; " + CLEAR_HINT, halted=True)
         if not text.strip():
             raise ProcessError("the instruction is empty; say what the robot should do", TaskCode.EMPTY_INSTRUCTION)
         if len(text) > self._max_chars:
@@ -263,13 +266,37 @@ class ProcessSchedulerNode(RuntimeNode):
             raise ProcessError(why, TaskCode.EMPTY_INSTRUCTION)
         if self.halted:
             raise ProcessError(f"the robot is halted; {CLEAR_HINT}", TaskCode.ROBOT_HALTED)
+        if source is ProcessSource.USER:
+            self._control_running(text)
         return self._core.instruct(text, door=door, sender=sender, source=source, strategy=strategy)
+
+    def _control_running(self, text: str) -> None:
+        """Stop, pause or resume what a sentence about running tasks means, and raise Obeyed; do nothing for other sentences."""
+        control = read_control(text, self._robot)
+        meant = control.meant(self._core.living, self._matcher) if control is not None else []
+        if control is None or not meant:
+            return
+        notes = [self._command(control.command, p.process_id, f"stopped: {shown(text)}") for p in meant]
+        raise Obeyed("; ".join(filter(None, (control.told(text, meant), *notes))))
+
+    def _command(self, command: Command, process_id: str, cause: str) -> str:
+        """Stop, pause or resume a process. Return what the resumed one still waits for. Raises ProcessError."""
+        if command == "resume":
+            return self._core.resume(process_id)
+        if command == "pause":
+            self._core.pause(process_id)
+        elif self._core.lives(process_id) is not None:
+            self._core.stop(process_id, cause)
+        return ""
+
+    def _matcher(self) -> Matcher:
+        return Matcher(self._robot_setup.registry, self._robot_setup.config.limits)
 
     def _heard(self, message: String) -> None:
         try:
             self.begin(message.data, door="topic")
         except ProcessError as error:
-            if error.code is not TaskCode.NONE:
+            if not isinstance(error, Obeyed):
                 self._events.write(Notice(error_code=error.code, error_msg=str(error), text=shown(message.data, 200)))
 
     @property
@@ -302,12 +329,12 @@ class ProcessSchedulerNode(RuntimeNode):
                 raise ProcessError(refusal, TaskCode.NOT_PERMITTED)
             made = self.begin(request.instruction, door=door, sender=sender, source=source, strategy=strategy)
         except ProcessError as error:
-            stopped = error.code is TaskCode.NONE
-            status = ProcessState.STOPPED if stopped else ProcessState.FAILED
-            achieved = int(Achievement.DONE if stopped else Achievement.NOT_DONE)
+            obeyed = isinstance(error, Obeyed)
+            status = error.status if isinstance(error, Obeyed) else ProcessStatus.FAILED
+            achieved = Achievement.DONE if obeyed else Achievement.NOT_DONE
             told = {"error_code": int(error.code), "error_msg": str(error), "cost_usd": -1.0}
-            result = RunTask.Result(status=status, achievement=achieved, **told)
-            (goal.succeed if stopped else goal.abort)(result)
+            result = RunTask.Result(status=int(status), achievement=int(achieved), **told)
+            (goal.succeed if obeyed else goal.abort)(result)
             return
         self._goals[made.process_id] = goal
         goal.feedback(RunTask.Feedback(state=process_state(made), note="started"))
@@ -315,22 +342,18 @@ class ProcessSchedulerNode(RuntimeNode):
     def _cancel_goal(self, goal: Goal) -> None:
         for process_id, other in list(self._goals.items()):
             if other is goal:
-                self._core.stop(process_id, "cancelled by its client")
+                self._core.stop(process_id, "ended by its sender")
 
     def _control(self, request: ControlProcess.Request, response: ControlProcess.Response) -> ControlProcess.Response:
-        name = _COMMANDS.get(request.command, "")
+        name = _COMMANDS.get(request.command)
         try:
-            process_id = response.process_id = self._core.chosen(request.process_id, name).process_id
-            if name == "stop":
-                self._core.stop(process_id, shown(request.cause, CAUSE_CHARS) or "stopped by control_process")
-            elif name == "pause":
-                self._core.pause(process_id)
-            elif name == "resume" and self.halted:
-                raise ProcessError(f"the robot is halted; {CLEAR_HINT}")
-            elif name == "resume":
-                response.error_msg = self._core.resume(process_id)
-            else:
+            process_id = response.process_id = self._core.chosen(request.process_id, name or "").process_id
+            if not name:
                 raise ProcessError(f"command {request.command} is unknown; use STOP, PAUSE or RESUME")
+            if name == "resume" and self.halted:
+                raise ProcessError(f"the robot is halted; {CLEAR_HINT}")
+            cause = shown(request.cause, CAUSE_CHARS) or "stopped by control_process"
+            response.error_msg = self._command(name, process_id, cause)
             response.success = True
         except KeyError as error:
             response.error_code, response.error_msg = ControlProcess.Request.NO_SUCH_PROCESS, str(error.args[0])
