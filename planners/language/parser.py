@@ -49,6 +49,8 @@ _MANNER = ("slow", "fast", "small", "large")
 _EVERYTHING = word_set("everything all moving motion it that")
 _DANCE_WORDS = LIGHT | word_set("little short")
 _DETERMINERS = word_set("a an the my your some")
+_COME_BACK = word_set("go come run head walk")
+"""Verbs with which a bare `back` may mean a place or a direction."""
 _PERFORM = LIGHT | word_set("run execute start play")
 
 
@@ -237,6 +239,8 @@ class InstructionReader:
             raise self._not_understood(words)
         if {"forward", "backward"} <= {w.meaning for w in bare}:
             raise self._not_understood(kept, [Reason("which_way")])
+        if [w.text for w in bare[1:]] == ["back"] and bare[0].text in _COME_BACK:
+            raise self._not_understood(kept, [Reason("which_back")])
         if (own := self._builtin(list(words), bare)) is not None:
             return own
         try:

@@ -88,24 +88,40 @@ class PresentAnswerer:
         return sorted(found, key=lambda p: p.ended_s or p.created_s, reverse=True)
 
     def _doing(self) -> str:
-        def one(task: Process) -> str:
-            calls = dict.fromkeys(readable(c.function) for c in self._present.running if c.process_id == task.process_id)
-            key = "paused" if task.status is ProcessStatus.PAUSED else "running" if calls else "task"
-            return self._say(key, task=task.instruction, calls=self._listed(calls))
-
         tasks = self._tasks(ended=False)
-        return self._say("doing", tasks=self._listed(map(one, tasks))) if tasks else self._say("idle")
+        return self._say("doing", tasks=self._listed(map(self._now, tasks))) if tasks else self._say("idle")
+
+    def _now(self, task: Process) -> str:
+        calls = dict.fromkeys(readable(c.function) for c in self._present.running if c.process_id == task.process_id)
+        key = "paused" if task.status is ProcessStatus.PAUSED else "running" if calls else "task"
+        return self._say(key, task=task.instruction, calls=self._listed(calls))
 
     def _ended(self, task: Process) -> str:
         age_s, why = max(0.0, self._present.time_s - task.ended_s), shown(task.message or "?", MAX_REASON)
         return self._say(task.status.name.lower(), task=task.instruction, age=age_s, why=why)
 
+    def _naming(self, *, ended: bool) -> list[Process]:
+        """Return the tasks whose instructions name what is asked for, newest first."""
+        subject = concepts(self._asked.subject)
+        return [task for task in self._tasks(ended=ended) if subject <= concepts(task.instruction)]
+
+    def _been(self) -> str | None:
+        """Return what became of the newest task that names the place: who asks "did you reach it?" means that task, and no
+        earlier visit that a memory may hold."""
+        if self._asked.form != "whether_been" or self._asked.since_s:
+            return None
+        if running := self._naming(ended=False):
+            return self._say("doing", tasks=self._now(running[0]))
+        ended = self._naming(ended=True)
+        return self._say("did", tasks=self._ended(ended[0])) if ended else None
+
     def _done(self) -> str | None:
-        asked, tasks = self._asked, self._tasks(ended=True)
+        asked, tasks = self._asked, self._naming(ended=True)
         if asked.form == "why_done":
-            bad = [task for task in tasks if task.status is not ProcessStatus.SUCCESS]
+            bad = [task for task in self._tasks(ended=True) if task.status is not ProcessStatus.SUCCESS]
             return self._say("did", tasks=self._ended(bad[0])) if bad else self.nobody_knows()
-        tasks = [t for t in tasks if concepts(asked.subject) <= concepts(t.instruction)]
+        if asked.form == "whether_done" and (running := self._naming(ended=False)):
+            return self._say("doing", tasks=self._now(running[0]))
         tasks = [t for t in tasks if (asked.since_s or 0.0) <= t.ended_s <= (asked.until_s or math.inf)][:MAX_TASKS]
         return self._say("did", tasks=self._listed(map(self._ended, tasks))) if tasks else None
 

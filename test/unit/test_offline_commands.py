@@ -276,6 +276,9 @@ def test_a_text_of_any_length_is_read_in_linear_time(first: str, more: str) -> N
 
 
 ON_KALOS = [
+    ("go back to the kitchen", '<goto_waypoint waypoint="kitchen"/>'),
+    ("return to the office", '<goto_waypoint waypoint="office"/>'),
+    ("walk back 20 cm", '<move_back distance_m="0.2"/>'),
     ("去厨房", '<goto_waypoint waypoint="kitchen"/>'),
     ("请去办公室", '<goto_waypoint waypoint="office"/>'),
     ("巡逻", "<patrol/>"),
@@ -285,6 +288,12 @@ ON_KALOS = [
     ("look for a ball", '<search target="ball"/>'),
     ("向前走半米", '<move_forward distance_m="0.5"/>'),
 ]
+
+
+@pytest.mark.parametrize("text", ["go back", "please come back"])
+def test_a_way_back_that_may_be_a_place_or_a_direction_is_asked_for(text: str) -> None:
+    reading = _read(text, "kalos")
+    assert reading.source == "" and "a place, or backwards?" in (reading.trouble or "")
 
 
 @pytest.mark.parametrize(("text", "source"), ON_KALOS)

@@ -109,10 +109,21 @@ def _answer(question: str, present: Present = NOW, robot: OfflineClient = KALOS,
         ("你刚才做了什么？", "我最近的任务：“bark twice”（55秒前做完）。"),
         ("请问电量还有多少？", "我的电量是87%。"),
         ("你是谁？", "我是kalos。"),
+        ("where are you going?", "I am working on “patrol the building” (patrol)."),
+        ("你要去哪里？", "我正在做“patrol the building”（patrol）。"),
+        ("did you patrol the building?", "I am working on “patrol the building” (patrol)."),
+        ("have you reached the building?", "I am working on “patrol the building” (patrol)."),
     ],
 )
 def test_a_question_about_now_is_answered_in_one_sentence_of_its_language(question: str, answer: str) -> None:
     assert _answer(question) == answer
+
+
+def test_whether_it_reached_a_place_is_told_of_the_task_and_not_of_an_earlier_visit() -> None:
+    trip = _task("go to the kitchen", ProcessStatus.STOPPED, 95.0, "the robot was halted")
+    told = _answer("did you reach the kitchen?", replace(NOW, processes=(*TASKS, trip)))
+    assert told == "Last I worked on “go to the kitchen” (stopped 5 s ago: the robot was halted)."
+    assert "query_memory" in _answer("did you reach the lounge?", replace(NOW, processes=(*TASKS, trip)))
 
 
 def test_a_polite_request_that_begins_as_a_question_is_obeyed() -> None:
