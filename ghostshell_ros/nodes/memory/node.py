@@ -144,7 +144,7 @@ class MemoryNode(RuntimeNode):
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             file.close()
-            self._tell(f"another memory keeps {self._path}; this one stands by until it ends")
+            self._tell(f"another memory keeps {self._path}; this one stands by until it ends", expected=True)
             return False
         self._lock = file
         self._tell("")
@@ -153,11 +153,13 @@ class MemoryNode(RuntimeNode):
     def _background_failed(self, problem: StoreError) -> None:
         self.get_logger().warning(f"background work waits: {problem}", throttle_duration_sec=30.0)
 
-    def _tell(self, problem: str) -> None:
+    def _tell(self, problem: str, *, expected: bool = False) -> None:
         if problem == self._problem:
             return
         self._problem = problem
-        if problem:
+        if expected:  # as with two robots on one machine
+            self.get_logger().info(problem)
+        elif problem:
             self.get_logger().error(problem)
         else:
             self.get_logger().info(f"memory in {self._path}")
