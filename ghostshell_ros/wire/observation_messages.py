@@ -36,26 +36,10 @@ _READ: dict[Kind, Callable[[Any], Value | None]] = {
 }
 
 
-class ObservationWriter:
-    """Make the messages of one node. A field with the same value as before keeps its message and gets a new age."""
-
-    def __init__(self) -> None:
-        self._made: dict[str, tuple[FieldValue, ObservationField]] = {}
-
-    def message(self, observation: Observation) -> ObservationMsg:
-        """Return the observation at its stamp as a message. Publish it before the next call, which changes its parts."""
-        parts = []
-        for name, field in observation.fields.items():
-            made = self._made.get(name)
-            if made is not None and made[0] is field:
-                part = made[1]
-            else:
-                part = _part(field)
-                self._made[name] = (field, part)
-            part.age_s = field.age(observation.stamp)
-            part.stale = field.stale(observation.stamp)
-            parts.append(part)
-        return ObservationMsg(stamp=time_message(observation.time_s), seq=observation.seq, fields=parts)
+def observation_message(observation: Observation) -> ObservationMsg:
+    """Return the observation at its stamp as a message."""
+    parts = [_part(field, observation.stamp) for field in observation.fields.values()]
+    return ObservationMsg(stamp=time_message(observation.time_s), seq=observation.seq, fields=parts)
 
 
 def from_message(message: ObservationMsg, now: float, ros_now_s: float | None = None) -> Observation:
@@ -69,11 +53,17 @@ def from_message(message: ObservationMsg, now: float, ros_now_s: float | None = 
     return Observation(stamp, message.seq, time_s, {f.name: _field(f, stamp) for f in message.fields})
 
 
-def _part(field: FieldValue) -> ObservationField:
+def _part(field: FieldValue, stamp: float) -> ObservationField:
     values = {} if field.value is None else _WRITTEN[field.kind](field.value)
     missing = ros_text(field.missing or "no reason is given") if field.value is None else ""
     return ObservationField(
-        name=field.name, kind=KINDS[field.kind], missing=missing, max_age_s=field.max_age_s or 0.0, **values
+        name=field.name,
+        kind=KINDS[field.kind],
+        missing=missing,
+        age_s=field.age(stamp),
+        max_age_s=field.max_age_s or 0.0,
+        stale=field.stale(stamp),
+        **values,
     )
 
 

@@ -67,22 +67,21 @@ FieldName = Annotated[str, AfterValidator(_field_name)]
 
 
 class SourceConfig(Section):
-    """Name the source of a field: a topic, a service that is asked `rate_hz` times a second, or another field.
+    """Name the source of a field: a topic, or another field.
 
     `type` is the interface's name where the post-processing does not fix it. `qos`: how the topic is published; "event" is
     something that happens now and then, "state" a latched message that holds until the next one.
     """
 
     topic: Annotated[str, shaped(_TOPIC, "not a topic's name")] = ""
-    service: Annotated[str, shaped(_TOPIC, "not a service's name")] = ""
     field: str = ""
     type: Annotated[str, shaped(_TYPE, "not an interface, such as sensor_msgs/msg/BatteryState")] = ""
     qos: Literal["sensor", "state", "event"] = "sensor"
 
     @model_validator(mode="after")
     def _one(self) -> SourceConfig:
-        if sum(map(bool, (self.topic, self.service, self.field))) != 1:
-            raise ValueError("give one of topic, service and field")
+        if bool(self.topic) == bool(self.field):
+            raise ValueError("give one of topic and field")
         return self
 
 
@@ -218,8 +217,8 @@ class Serialise(Section):
 class FieldConfig(Section):
     """Describe one field. `role` is a sentence that says what it means; it stands in prompts.
 
-    `rate_hz` bounds how often it is made anew (0 = as often as it comes), `max_age_s` after which time it is stale (absent =
-    it holds until it changes, as long as somebody publishes it); `at_once` sends an observation as soon as it is measured.
+    After `max_age_s` it is stale (absent = it holds until it changes, as long as somebody publishes it); `at_once` sends an
+    observation as soon as it is measured.
     """
 
     role: Annotated[str, Field(min_length=1, max_length=300)]
@@ -227,7 +226,6 @@ class FieldConfig(Section):
     source: SourceConfig
     process: Process
     serialise: Serialise = Field(default_factory=Serialise)
-    rate_hz: Annotated[float, Field(ge=0, le=100)] = 0.0
     max_age_s: Annotated[float, Field(gt=0, le=3600)] | None = None
     at_once: bool = False
 
@@ -235,19 +233,16 @@ class FieldConfig(Section):
     def _fits(self) -> FieldConfig:
         made, name, source = MADE.get(self.process.function), self.process.function, self.source
         kind, reads = made or (self.kind, "")
-        asked = "service" if source.service else "topic"
         plain = self.kind in (Kind.BOOLEAN, Kind.NUMBER, Kind.TEXT)
         endless = source.topic and source.qos == "sensor" and self.max_age_s is None
         for wrong, why in (
             (not made and not plain, f"'{name}' makes a boolean, number or text, no {self.kind.value}"),
-            (not made and not source.type, f"'{name}' needs source.type, the interface of the {asked}"),
+            (not made and not source.type, f"'{name}' needs source.type, the interface of the topic"),
             (kind is not self.kind, f"'{name}' makes a field of kind '{kind.value}', not '{self.kind.value}'"),
             (reads and not source.topic, f"'{name}' reads {reads} from a topic; give source.topic"),
             (made and not reads and not source.field, f"'{name}' reads another field; give source.field"),
-            (not made and source.field, f"'{name}' reads a topic or a service, no field"),
-            (source.service and not self.rate_hz, "a service is asked rate_hz times a second; give rate_hz"),
+            (not made and source.field, f"'{name}' reads a topic, no field"),
             (endless, "a sensor may fall silent; give max_age_s, or source.qos state or event"),
-            (source.service and "/srv/" not in source.type, f"'{source.type}' is no service; write it as std_srvs/srv/Trigger"),
         ):
             if wrong:
                 raise ValueError(why)

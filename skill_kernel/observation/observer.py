@@ -17,8 +17,6 @@ from skill_kernel.skills.drivers import Detection, Scan
 TEXT_CHARS = 500
 TABLE_ROWS = 100
 """Longer texts and tables are cut: what is sensed may come from anybody."""
-EARLY = 0.9
-"""A field is made anew this much of its period after the last time, so that a source's jitter costs no round."""
 
 
 class _Field:
@@ -27,36 +25,25 @@ class _Field:
     def __init__(self, name: str, config: FieldConfig) -> None:
         self.name, self.config = name, config
         source = config.source
-        from_where = f"topic '{source.topic}'" if source.topic else f"service '{source.service}'"
         # Silence is an answer only of what is told when it happens.
         tells = config.process.function == "heard" or (source.qos == "event" and config.kind is Kind.TEXT)
         self._held: Value | None = "" if tells else None
-        self.missing = "" if tells else f"nothing has come from {from_where} yet; is its node running?"
+        self.missing = "" if tells else f"nothing has come from topic '{source.topic}' yet; is its node running?"
         self.at = -math.inf
         self.work_out: Callable[[float], FieldValue | None] = lambda now: None
-        self.changed = False
-        """True when the last value must not stand until its period is over."""
-        self._made: FieldValue | None = None
-        self._made_at = -math.inf
 
     def put(self, value: Any, at: float) -> None:
         """Take what the source says, measured at a time. A value that does not fit the field's kind makes it missing."""
         self.at = at
         self._held, self.missing = _fitting(self.config.kind, value)
-        self.changed = self._held is None
 
     def miss(self, why: str) -> None:
         """Note that there is no value any more."""
-        self._held, self.missing, self.changed = None, why, True
+        self._held, self.missing = None, why
 
     def make(self, now: float) -> FieldValue:
-        """Return the field's value at `now`, or the last one within its rate. One made of another field is as old as it is."""
-        made, rate = self._made, self.config.rate_hz
-        late = not rate or now - self._made_at >= EARLY / rate
-        if made is None or late or made.value is None or self.changed or self.config.source.field:
-            made = self.work_out(now) or self.value(self._held, self.at, self.missing)
-            self._made, self._made_at, self.changed = made, now, False
-        return made
+        """Return the field's value at `now`. One made of another field is as old as it is."""
+        return self.work_out(now) or self.value(self._held, self.at, self.missing)
 
     def value(self, value: Value | None, at: float, missing: str = "", max_age_s: float | None = None) -> FieldValue:
         limit = self.config.max_age_s
@@ -109,7 +96,7 @@ class Observer:
         """Take in all that the detector of field `name` saw in the image of `at`."""
         if self._trackers[name].update(things, at, self._pose_at(at)):
             field = self._fields[name]
-            field.at, field.missing, field.changed = at, "", True
+            field.at, field.missing = at, ""
 
     def take(self, name: str, raw: Any, at: float) -> None:
         """Take in the value that field `name` is made of: what stands at its path, the text that was

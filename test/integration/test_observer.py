@@ -21,17 +21,16 @@ from ghostshell.msg import Observation as ObservationMsg
 from nav_msgs.msg import Odometry
 from sensor_msgs.msg import BatteryState, CameraInfo, Image, LaserScan
 from std_msgs.msg import Header, String
-from std_srvs.srv import Trigger
 from tf2_msgs.msg import TFMessage
 
 from function_tokens.mapper import Mapper
 from function_tokens.routines import RoutineStore
-from ghostshell_ros.nodes.observer.observation_sources import ObservationSources
+from ghostshell_ros.nodes.observer.node import ObservationSources
 from ghostshell_ros.runtime.node import NodeStartError, RuntimeNode
 from ghostshell_ros.runtime.robot_setup import RobotSetup
 from ghostshell_ros.runtime.scene import Scene
 from ghostshell_ros.wire.images import to_message
-from ghostshell_ros.wire.observation_messages import ObservationWriter, from_message
+from ghostshell_ros.wire.observation_messages import from_message, observation_message
 from ghostshell_ros.wire.qos import IMAGES, LATCHED, OBSERVATION, SENSORS
 from ros_support import Processes, spun, wait_until
 from skill_kernel.observation.accessors import View, accessors_of
@@ -319,7 +318,7 @@ def test_a_scan_with_news_is_answered_at_once_and_a_quiet_robot_at_the_rate(
     assert sorted(took)[5] < 0.1  # at the rate it would be 0.25 s on average
 
 
-def test_a_robots_own_field_comes_from_any_topic_or_service(
+def test_a_robots_own_field_comes_from_any_topic(
     namespace: str, processes: Processes, host: Callable[..., Any], tmp_path: Path
 ) -> None:
     file = tmp_path / "own.yaml"
@@ -330,24 +329,18 @@ subsystems: {main: {exclusive_per_process: false, parallel: false}}
 observation:
   height_m: {role: Height above the ground., kind: number, source: {topic: odom, type: nav_msgs/msg/Odometry},
              process: {function: take, path: pose.pose.position.z}, max_age_s: 1}
-  weather: {role: What the weather service says., kind: text, source: {service: weather, type: std_srvs/srv/Trigger},
-            process: {function: take, path: message}, rate_hz: 5, max_age_s: 2}
+  weather: {role: What the weather station says., kind: text, source: {topic: weather, type: std_msgs/msg/String},
+            process: {function: take, path: data}, max_age_s: 2}
 """)
     sensors = Sensors(namespace, RobotConfig.load(file))
-    answers = ["it rains"]
-
-    def answer(_: Any, response: Any) -> Any:
-        response.message = answers[0]
-        return response
-
-    service = sensors.create_service(Trigger, "weather", answer)
     host(sensors)
+    weather = sensors.create_publisher(String, "weather", SENSORS)
     processes.start(OBSERVER, f"robot:={file}")
-    sensors.says("it rains", "weather", timeout_s=UP_S)
-    sensors.says(0.0, "height_m")
-    answers[0] = "<drive distance='5'/>"
-    sensors.says("<drive distance='5'/>", "weather")
-    sensors.call_soon(sensors.destroy_service, service)
+    sensors.says(0.0, "height_m", timeout_s=UP_S)
+    for told in ("it rains", "<drive distance='5'/>"):
+        wait_until(lambda: weather.get_subscription_count() > 0, UP_S, "the observer listens")
+        sensors.call_soon(weather.publish, String(data=told))
+        sensors.says(told, "weather")
     sensors.says(StaleFieldError, "weather")
 
 
@@ -389,7 +382,7 @@ def test_the_planners_prompt_has_the_observation_while_there_is_an_observer(
     host(planner, observer)
     assert scene.observed() is None
     field = FieldValue("battery", Kind.NUMBER, 42.0, 97.0, 5.0)
-    message = ObservationWriter().message(Observation(100.0, 1, 0.0, {"battery": field}))
+    message = observation_message(Observation(100.0, 1, 0.0, {"battery": field}))
 
     def heard() -> dict[str, Any] | None:
         observer.call_soon(told.publish, message)
@@ -414,7 +407,7 @@ def test_an_observation_comes_back_equal_from_the_wire() -> None:
         "last_heard": FieldValue("last_heard", Kind.TEXT, None, -math.inf, None, "nobody speaks"),
     }
     sent = Observation(100.0, 7, 1234.5, fields)
-    back = from_message(ObservationWriter().message(sent), 100.0)
+    back = from_message(observation_message(sent), 100.0)
     assert back == sent
-    assert from_message(ObservationWriter().message(sent), 300.0, ros_now_s=1235.0).stamp == pytest.approx(299.5)
-    assert from_message(ObservationWriter().message(sent), 300.0, ros_now_s=1000.0).stamp == 300.0
+    assert from_message(observation_message(sent), 300.0, ros_now_s=1235.0).stamp == pytest.approx(299.5)
+    assert from_message(observation_message(sent), 300.0, ros_now_s=1000.0).stamp == 300.0

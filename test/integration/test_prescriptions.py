@@ -24,7 +24,7 @@ from bench.reading import layer_of, read_blocks
 from bench.simulated_model.model_server import ModelServer, RecordedRequest
 from ghostshell_ros.runtime.node_runtime import NodeHost
 from ghostshell_ros.runtime.signing import signed
-from ghostshell_ros.wire.observation_messages import ObservationWriter
+from ghostshell_ros.wire.observation_messages import observation_message
 from ghostshell_ros.wire.qos import INSTRUCTION, LATCHED, OBSERVATION
 from pipeline_support import Observer
 from planners.prompts.blocks import Layer
@@ -78,7 +78,7 @@ class Watcher(Observer):
         seen = tuple(SeenObject(i, "person", 0.9, 0.0, 1.5) for i in range(self.people))
         field = FieldValue("object_detections", Kind.OBJECTS, seen, now, 1.0)
         ros_s = self.get_clock().now().nanoseconds * 1e-9
-        self._seen.publish(ObservationWriter().message(Observation(now, time_s=ros_s, fields={field.name: field})))
+        self._seen.publish(observation_message(Observation(now, time_s=ros_s, fields={field.name: field})))
 
     def kept(self, name: str) -> Any:
         return next((p for p in self.prescriptions if p.name == name), None)

@@ -20,7 +20,7 @@ from step_robot import ROBOT_YAML
 
 from ghostshell_ros.runtime.node import RuntimeNode
 from ghostshell_ros.wire.events import read_events
-from ghostshell_ros.wire.observation_messages import ObservationWriter
+from ghostshell_ros.wire.observation_messages import observation_message
 from ghostshell_ros.wire.qos import OBSERVATION, QUEUES, SENSORS, STREAM
 from ros_support import ROOT, spun, wait_until
 from skill_kernel.codes import Outcome
@@ -76,7 +76,7 @@ class World(RuntimeNode):
         seen_s = now if self.lamp is not None else now - 10.0
         lamp = FieldValue("lamp", Kind.BOOLEAN, bool(self.lamp), seen_s, 5.0)
         time_s = self.get_clock().now().nanoseconds * 1e-9
-        self._observation.publish(ObservationWriter().message(Observation(now, 0, time_s, {"lamp": lamp})))
+        self._observation.publish(observation_message(Observation(now, 0, time_s, {"lamp": lamp})))
 
     def reset(self) -> None:
         """End the process of the test before and be another; nobody looks at the lamp; forget what was heard."""

@@ -240,25 +240,6 @@ def test_whatever_falls_silent_whenever_every_accessor_raises_exactly_when_its_s
                         view.call(*call)
 
 
-def test_a_rate_keeps_the_value_and_its_age() -> None:
-    robot = KALOS.model_copy(
-        update={
-            "observation": {**KALOS.observation, "battery": KALOS.observation["battery"].model_copy(update={"rate_hz": 1.0})}
-        }
-    )
-    scene = Scene(robot)
-    scene.observer.take("battery", 0.8, scene.now)
-    assert scene.view().call("battery_percent") == 80.0
-    scene.wait(0.5)
-    scene.observer.take("battery", 0.7, scene.now)
-    assert scene.view().call("battery_percent") == 80.0
-    assert scene.view().call("age_s", "battery") == 0.5
-    scene.wait(0.5)
-    assert scene.view().call("battery_percent") == pytest.approx(70.0)
-    scene.observer.miss("battery", "gone")
-    assert scene.view().call("stale", "battery") is True
-
-
 @pytest.mark.parametrize("broken", [Pose(math.nan, 0.0, 0.0), Pose(0.0, math.inf, 0.0), Pose(0.0, 0.0, -math.inf)])
 def test_a_place_in_the_map_that_is_not_finite_counts_as_silence(broken: Pose) -> None:
     scene = Scene()
