@@ -21,8 +21,8 @@ from ghostshell.srv import ControlProcess
 from process_robot import ROBOT_YAML
 
 from bench.simulated_model.model_server import ModelServer, RecordedRequest
-from ghostshell_ros.nodes.action_planner import chunk_streams
 from ghostshell_ros.nodes.action_planner import node as action_planner
+from ghostshell_ros.nodes.action_planner import planned_process
 from ghostshell_ros.nodes.process_scheduler.node import ProcessSchedulerNode
 from ghostshell_ros.runtime.node import Level, RuntimeNode
 from ghostshell_ros.runtime.node_runtime import NodeHost
@@ -302,8 +302,8 @@ def test_the_command_line_shows_and_stops_processes(robot: Several) -> None:
 def plan(ros: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, host: Callable[..., Any]) -> Callable[..., Observer]:
     """Return a planner that is given a process, before a parser that does `read(chunk)`."""
     monkeypatch.setenv("GHOSTSHELL_DATA", str(tmp_path))
-    monkeypatch.setattr(chunk_streams, "TAKEN_S", 0.5)
-    monkeypatch.setattr(chunk_streams, "ENDED_S", 0.3)
+    monkeypatch.setattr(planned_process, "TAKEN_S", 0.5)
+    monkeypatch.setattr(planned_process, "ENDED_S", 0.3)
 
     def begin(parser: RuntimeNode, read: Callable[[LlmChunk], None]) -> Observer:
         watch = Observer("/")

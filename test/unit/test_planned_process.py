@@ -12,7 +12,7 @@ pytest.importorskip("rclpy", reason="the node's part is of ROS")
 pytest.importorskip("ghostshell.msg", reason="needs the built interfaces")
 
 from builtin_interfaces.msg import Time
-from ghostshell.msg import ProcessState
+from ghostshell.msg import LlmChunk, ProcessState
 
 from ghostshell_ros.nodes.action_planner.planned_process import PlannedProcess
 from planners.strategy import PlannerEvent, PlannerIO, Planning, RobotView, Strategy, Task
@@ -43,51 +43,26 @@ class Listening(Strategy):
         self.closed.append(why)
 
 
-class Stream:
-    """Keeps what is written to it."""
-
-    def __init__(self, stream_id: str) -> None:
-        self.stream_id, self.written, self.ended = stream_id, "", False
-
-    def text(self, text: str) -> None:
-        self.written += text
-
-    def end(self, code: int = 0, why: str = "") -> None:
-        self.ended = True
-
-
-class Streams:
-    """Keeps the streams."""
-
-    def __init__(self) -> None:
-        self.all: list[Stream] = []
-        self.epochs: list[int] = []
-
-    def open(self, process_id: str, epoch: int, turn: int) -> Stream:
-        self.epochs.append(epoch)
-        self.all.append(Stream(f"s{len(self.all)}"))
-        return self.all[-1]
-
-    def forget(self, process_id: str) -> None:
-        """Nothing waits here."""
-
-
 class Bench:
-    """The parts of a node that a process needs; `told` is what it wrote below `events`."""
+    """The parts of a node that a process needs. `told`: what it wrote below `events`; `chunks`: what it wrote of streams."""
 
     def __init__(self, strategy: Listening) -> None:
         self.told: list[Any] = []
+        self.chunks: list[LlmChunk] = []
         self.stopped: list[str] = []
         self.logged: list[str] = []
         timer = SimpleNamespace(cancel=lambda: None)
         log = SimpleNamespace(error=self.logged.append)
-        node = SimpleNamespace(steady_now=lambda: 1.0, call_later=lambda *_: timer, get_logger=lambda: log)
+        clock = SimpleNamespace(now=lambda: SimpleNamespace(to_msg=Time))
+        node = SimpleNamespace(
+            steady_now=lambda: 1.0, call_later=lambda *_: timer, get_logger=lambda: log, get_clock=lambda: clock
+        )
         desk = self.desk = SimpleNamespace(
             node=node,
             robot=None,
             settings={},
             judge=None,
-            streams=Streams(),
+            chunks=SimpleNamespace(publish=self.chunks.append),
             stop=lambda process_id, epoch, why, then: self.stopped.append(process_id),
             events=SimpleNamespace(write=self.told.append),
         )
@@ -97,6 +72,10 @@ class Bench:
             ProcessState(process_id="p", instruction="walk", strategy="listening", created=Time()),
         )
         self.process.start()
+
+    def stream(self, number: int) -> str:
+        """Return the id of a stream, counted from 0 in the order in which they began."""
+        return list(dict.fromkeys(chunk.stream_id for chunk in self.chunks))[number]
 
     def ends(self) -> list[tuple[int, str]]:
         return [(e.error_code, e.error_msg) for e in self.told if e.kind is ProcessKind.PLAN_ENDED]
@@ -191,12 +170,12 @@ def test_a_call_of_a_strategy_is_a_stream_of_one_tag_and_hands_back_the_typed_va
     heard: list[CallEvent] = []
     handle = strategy.io.call("walk", distance=10, slow=True, towards='the "door"')
     handle.then(heard.append)
-    (written,) = bench.desk.streams.all
-    assert (written.stream_id, written.written) == ("s0", '<walk distance="10" slow="true" towards="the &quot;door&quot;"/>')
+    written, end = bench.chunks
+    assert (written.text, end.last) == ('<walk distance="10" slow="true" towards="the &quot;door&quot;"/>', True)
     assert handle.ended is None
     bench.process.event(call_over("other", value_json='{"distance": 1.0}'))
-    bench.process.event(call_over("s0", value_json='{"distance": 9.5}'))
-    bench.process.event(call_over("s0", value_json='{"distance": 99.0}'))
+    bench.process.event(call_over(bench.stream(0), value_json='{"distance": 9.5}'))
+    bench.process.event(call_over(bench.stream(0), value_json='{"distance": 99.0}'))
     assert [(c.outcome_name, c.value) for c in heard] == [("DONE", {"distance": 9.5})] and handle.ended is heard[0]
     handle.then(heard.append)
     assert heard[1] is heard[0], "who asks late is told at once"
@@ -224,7 +203,7 @@ def test_a_call_that_is_refused_ends_with_code_and_reason() -> None:
     heard: list[CallEvent] = []
     strategy.io.call("walk", distance=1e9).then(heard.append)
     bench.process.event(
-        call_over("s0", Outcome.REFUSED, error_code=int(CallCode.OUT_OF_RANGE), error_msg="distance: at most 50")
+        call_over(bench.stream(0), Outcome.REFUSED, error_code=int(CallCode.OUT_OF_RANGE), error_msg="distance: at most 50")
     )
     assert [(c.outcome_name, c.error_code, c.told, c.value) for c in heard] == [
         ("REFUSED", CallCode.OUT_OF_RANGE, "distance: at most 50", None)
@@ -237,10 +216,10 @@ def test_a_call_ends_once_when_its_process_is_interrupted_or_its_stream_is_over(
     heard: list[tuple[str, str]] = []
     strategy.io.call("walk").then(lambda call: heard.append((call.outcome_name, call.told)))
     bench.process.interrupt("a person said stop")
-    bench.process.event(call_over("s0", Outcome.INTERRUPTED))
+    bench.process.event(call_over(bench.stream(0), Outcome.INTERRUPTED))
     assert heard == [("INTERRUPTED", "a person said stop")]
     strategy.io.call("walk").then(lambda call: heard.append((call.outcome_name, call.told)))
-    bench.process.event(StreamEvent(kind=StreamKind.TURN_ENDED, process_id="p", stream_id="s1", end="end"))
+    bench.process.event(StreamEvent(kind=StreamKind.TURN_ENDED, process_id="p", stream_id=bench.stream(1), end="end"))
     assert heard[1:] == [("FAILED", "the stream ended without it")]
 
 
@@ -271,7 +250,7 @@ def test_an_answer_that_comes_after_the_close_is_not_handed_on() -> None:
     call = strategy.io.call("walk")
     call.then(heard.append)
     bench.process.close("the node ends")
-    call.end(CallEvent(kind=CallKind.ENDED, process_id="p", stream_id="s0", outcome=Outcome.DONE))
+    call.end(CallEvent(kind=CallKind.ENDED, process_id="p", stream_id=bench.stream(0), outcome=Outcome.DONE))
     assert heard == [] and strategy.closed == ["the node ends"]
 
 
@@ -279,11 +258,11 @@ def test_a_call_that_cannot_be_written_opens_no_stream() -> None:
     bench = Bench(strategy := Listening())
     call = strategy.io.call("speak", text="a\0b")
     assert call.ended is not None and call.ended.outcome is Outcome.REFUSED
-    assert bench.desk.streams.all == []
+    assert bench.chunks == []
 
 
 def test_what_a_strategy_calls_when_it_is_planned_again_bears_the_new_epoch() -> None:
     bench = Bench(strategy := Listening())
     strategy.io.call("walk").then(lambda ended: strategy.io.call("sit"))
     bench.process.restart(ProcessState(process_id="p", instruction="walk", epoch=7, created=Time()))
-    assert bench.desk.streams.epochs == [0, 7]
+    assert [chunk.epoch for chunk in bench.chunks if chunk.last] == [0, 7]

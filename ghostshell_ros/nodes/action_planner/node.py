@@ -4,14 +4,14 @@
 from collections.abc import Callable
 from functools import partial
 
-from ghostshell.msg import KernelState, ProcessArray, ProcessHeartbeat, ProcessState
+from ghostshell.msg import KernelState, LlmChunk, ProcessArray, ProcessHeartbeat, ProcessState
 from ghostshell.msg import Plan as PlanMsg
 from ghostshell.srv import Interrupt, JudgeCondition
 from rclpy.task import Future
 
-from ghostshell_ros.nodes.action_planner.chunk_streams import ChunkStream, ChunkStreams
 from ghostshell_ros.nodes.action_planner.planned_process import Desk, PlannedProcess
 from ghostshell_ros.runtime.layer_model import LayerModel, ModelBudget
+from ghostshell_ros.runtime.matched_publisher import MatchedPublisher
 from ghostshell_ros.runtime.model_setup import (
     config_of,
     deadlines_of,
@@ -26,7 +26,7 @@ from ghostshell_ros.runtime.scene import Scene
 from ghostshell_ros.runtime.service_client import ServiceClient
 from ghostshell_ros.wire.events import EventWriter, read_events
 from ghostshell_ros.wire.process_messages import plan_of
-from ghostshell_ros.wire.qos import LATCHED, PLANS, SENSORS
+from ghostshell_ros.wire.qos import LATCHED, PLANS, SENSORS, STREAM
 from ghostshell_ros.wire.values import ros_text, seconds
 from planners.installed_strategies import load_strategies, parameters_of
 from planners.judging import Judgement, SentenceJudge
@@ -97,11 +97,11 @@ class ActionPlanner(RuntimeNode):
         self._processes: dict[str, PlannedProcess] = {}
         self._plans: dict[str, Plan] = {}
         """The newest of each process, also of those that are not known here yet."""
-        self._streams = ChunkStreams(self, self._events, busy=self._busy, lost=self._lost_stream, unmatched=self._unmatched)
+        chunks = MatchedPublisher(self, LlmChunk, "llm_chunks", STREAM, reader="token_parser", on_unmatched=self._unmatched)
         judge_s = self.declare("judge_s", deadlines.judge_s, "a sentence is judged within this time [s]", 0.1, 3600.0)
         thinks = self._models.thinks(Layer.JUDGE)
         self._judge = SentenceJudge(self._models, SteadyClock(self), self._scene, judge_s) if thinks else None
-        self._desk = Desk(self, self._scene, self._models, self._streams, self._events, settings, self._judge, self._stop)
+        self._desk = Desk(self, self._scene, self._models, chunks, self._events, settings, self._judge, self._stop)
         self._scheduler_interrupt = ServiceClient(self, Interrupt, "channel_scheduler/interrupt")
         self.create_subscription(ProcessArray, "processes", self._process_states, LATCHED)
         self.create_subscription(PlanMsg, "plans", self._plan, PLANS)
@@ -232,13 +232,6 @@ class ActionPlanner(RuntimeNode):
 
     # -- what came of it ----------------------------------------------------------------------------------------------
 
-    def _busy(self, process_id: str) -> bool:
-        return process_id in self._processes and bool(self._processes[process_id].running)
-
-    def _lost_stream(self, stream: ChunkStream, why: str) -> None:
-        if (process := self._processes.get(stream.process_id)) is not None:
-            process.lost(why)
-
     def _unmatched(self, why: str) -> None:
         for process in list(self._processes.values()):
             process.unmatched(why)
@@ -246,7 +239,6 @@ class ActionPlanner(RuntimeNode):
     def _event(self, event: RunEvent) -> None:
         self._budget.hear(event)
         if event.node != self.get_name():
-            self._streams.heard(event)
             if isinstance(event, CallEvent):
                 self._scene.call(event)
             if (process := self._processes.get(event.process_id)) is not None:

@@ -1,21 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
 """Plan one process with a strategy: turn ROS messages into planner events, and the strategy's actions into messages."""
 
+from __future__ import annotations
+
 import json
+import secrets
 import traceback
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ghostshell.msg import ProcessState
+from ghostshell.msg import LlmChunk, ProcessState
 
 from function_tokens.parsing.tokens import FunctionToken, TokenKind
 from function_tokens.routines import RoutineError, to_source
-from ghostshell_ros.nodes.action_planner.chunk_streams import ChunkStream, ChunkStreams
 from ghostshell_ros.runtime.layer_model import LayerModel
+from ghostshell_ros.runtime.matched_publisher import MatchedPublisher
 from ghostshell_ros.runtime.node import RuntimeNode, SteadyClock
 from ghostshell_ros.wire.events import EventWriter
 from ghostshell_ros.wire.process_messages import call_reports
+from ghostshell_ros.wire.values import ros_text
 from planners.judging import SentenceJudge
 from planners.models.base import ModelRequest
 from planners.models.model_call import AnswerEnd, Handle
@@ -44,6 +48,16 @@ from skill_kernel.events import CallEvent, CallKind, ProcessEvent, ProcessKind, 
 CLOSE_S = 0.5
 """Polling period for the end of running calls, once a process can no longer be planned."""
 
+NUL_ON_THE_WIRE = "\x01"
+"""Stands for NUL, which no ROS string can hold; it is no XML character either, so the parser reports it just the same."""
+
+TAKEN_S = 6.0
+"""A stream that the channel scheduler has not begun so long after its first chunk is lost. Longer than chunks are held
+back for a reader."""
+
+ENDED_S = 3.0
+"""A stream whose end, so long after it was written and with no call running, nobody told is lost in the same way."""
+
 
 @dataclass(frozen=True)
 class Desk:
@@ -52,11 +66,77 @@ class Desk:
     node: RuntimeNode
     robot: RobotView
     model: LayerModel
-    streams: ChunkStreams
+    chunks: MatchedPublisher
     events: EventWriter
     settings: Mapping[str, Any]
     judge: SentenceJudge | None
     stop: Callable[[str, int, str, Callable[[], None]], None]
+
+
+class ChunkStream:
+    """Write one stream of `llm_chunks`; a `StreamHandle`. Its process is lost when no node takes it or tells its end."""
+
+    def __init__(self, process: PlannedProcess, turn: int) -> None:
+        self._process, self._desk, self._epoch, self._turn = process, process.desk, process.epoch, turn
+        self.stream_id = secrets.token_hex(8)
+        self._next_seq = 0
+        self.ended = False
+        self.taken = False
+        """True once the channel scheduler has told of its beginning."""
+
+    def text(self, text: str) -> None:
+        if not self.ended:
+            self._publish(text)
+
+    def end(self, code: int = 0, why: str = "") -> None:
+        """End it, complete or with an error, and say so."""
+        if self.ended:
+            return
+        self.ended = True
+        self._publish("", last=True, code=code, why=why)
+        self._desk.node.call_later(ENDED_S, self._not_ended)
+        ids = {"process_id": self._process.process_id, "stream_id": self.stream_id}
+        self._desk.events.write(StreamEvent(kind=StreamKind.ENDED, error_code=code, error_msg=why, **ids))
+
+    def abandon(self) -> None:
+        """Write no more of it. It gets no regular end, which would reset as DONE what an interrupt is about to stop."""
+        self.ended = True
+        self._process.streams.pop(self.stream_id, None)
+
+    def _publish(self, text: str, *, last: bool = False, code: int = 0, why: str = "") -> None:
+        self._desk.chunks.publish(
+            LlmChunk(
+                stamp=self._desk.node.get_clock().now().to_msg(),
+                process_id=self._process.process_id,
+                stream_id=self.stream_id,
+                epoch=self._epoch,
+                turn=self._turn,
+                seq=self._next_seq,
+                text=ros_text(text, NUL_ON_THE_WIRE),
+                last=last,
+                error_code=code,
+                error_msg=ros_text(why),
+            )
+        )
+        if not self._next_seq:
+            self._desk.node.call_later(TAKEN_S, self._not_taken)
+        self._next_seq += 1
+
+    def _not_taken(self) -> None:
+        """Fail a stream whose parser was killed: the graph still shows it for seconds, and what it was sent is lost."""
+        if not self.taken:
+            self._lost(f"did not take the stream within {TAKEN_S:g} s; repeat the instruction")
+
+    def _not_ended(self) -> None:
+        """Fail a stream whose parser died half way through; what the parser had sent on is done nevertheless."""
+        if self.taken and not self._process.running:
+            self._lost("lost the end of the stream; what came of it is in the history, repeat the rest")
+        elif self.stream_id in self._process.streams:
+            self._desk.node.call_later(ENDED_S, self._not_ended)
+
+    def _lost(self, why: str) -> None:
+        if self._process.streams.pop(self.stream_id, None) is not None:
+            self._process.lost(f"token_parser or channel_scheduler {why}")
 
 
 class PendingCall:
@@ -97,12 +177,14 @@ class PlannedProcess:
     """Implement `PlannerIO` for one process, and deliver its events to the strategy's `Planning`."""
 
     def __init__(self, desk: Desk, strategy: Strategy, process: ProcessState) -> None:
-        self._desk, self._strategy = desk, strategy
+        self.desk, self._strategy, self.process_id = desk, strategy, process.process_id
         self._task = Task(process.process_id, process.instruction, process.sender, call_reports(process))
         self._roles = {role.name: role for role in strategy.roles}
         self._planning: Planning | None = None
         self._calls: dict[str, PendingCall] = {}
         """Calls of the strategy that have no outcome yet, by stream."""
+        self.streams: dict[str, ChunkStream] = {}
+        """Those that are open, or whose end the channel scheduler has not told."""
         self._last_stream = ""
         self._next_turn = 0
         self.epoch = process.epoch
@@ -123,7 +205,7 @@ class PlannedProcess:
     def start(self) -> None:
 
         def start() -> None:
-            self._planning = self._strategy.start(self._task, self._desk.robot, self)
+            self._planning = self._strategy.start(self._task, self.desk.robot, self)
 
         self._guarded(start)
 
@@ -170,11 +252,12 @@ class PlannedProcess:
         if planning is not None:
             self._run(planning.close, why)
         self._calls.clear()
-        self._desk.streams.forget(self._task.process_id)
+        self._abandon_streams()
 
     def shut_down(self, why: str) -> None:
         """Plan it no longer, and end what is being written."""
-        self._desk.streams.end_all(self._task.process_id, int(ModelCode.MODEL_CANCELLED), why)
+        for stream in list(self.streams.values()):
+            stream.end(int(ModelCode.MODEL_CANCELLED), why)
         self.close(why)
 
     def event(self, event: events.RunEvent) -> None:
@@ -187,8 +270,13 @@ class PlannedProcess:
                 if not event.parent_id and (call := self._calls.pop(event.stream_id, None)) is not None:
                     call.end(event)
             self.deliver(event)
-        elif not isinstance(event, StreamEvent) or event.kind in (StreamKind.STARTED, StreamKind.ENDED):
+        elif not isinstance(event, StreamEvent):
             return
+        elif event.kind is StreamKind.STARTED:
+            if event.stream_id in self.streams:
+                self.streams[event.stream_id].taken = True
+        elif event.kind is StreamKind.ENDED:
+            self.streams.pop(event.stream_id, None)
         elif event.kind is StreamKind.TURN_ENDED and event.error_code == TaskCode.TOO_MANY_PROCESSES:
             self.lost(event.error_msg, TaskCode.TOO_MANY_PROCESSES)
         else:
@@ -219,21 +307,25 @@ class PlannedProcess:
         try:
             call(*args)
         except Exception as error:  # noqa: BLE001 - a strategy may come from anywhere
-            self._desk.node.get_logger().error(f"strategy {self._strategy.name} failed:\n{traceback.format_exc()}")
+            self.desk.node.get_logger().error(f"strategy {self._strategy.name} failed:\n{traceback.format_exc()}")
             why = f"strategy '{self._strategy.name}' failed: {type(error).__name__}: {error}"
             self.lost(why, TaskCode.CALL_FAILED)
 
     def _void(self, why: str) -> None:
         """Write no more of what is open, and end the calls of the strategy."""
-        self._desk.streams.forget(self._task.process_id)
+        self._abandon_streams()
         calls, self._calls = self._calls, {}
         for stream_id, call in calls.items():
             call.end_unheard(stream_id, Outcome.INTERRUPTED, int(CallCode.INTERRUPTED_BY), why)
 
+    def _abandon_streams(self) -> None:
+        for stream in list(self.streams.values()):
+            stream.abandon()
+
     def _close_streams(self, why: str) -> None:
         """Close the open streams at the channel scheduler, and the process with them, once none of its calls runs."""
         if self.running:
-            self._desk.node.call_later(CLOSE_S, lambda: self._close_streams(why))
+            self.desk.node.call_later(CLOSE_S, lambda: self._close_streams(why))
         else:
             self.stop(why, lambda: None)
 
@@ -244,14 +336,14 @@ class PlannedProcess:
     # -- PlannerIO ----------------------------------------------------------------------------------------------------
 
     def _judge(self, sentence: str, answer: Callable[[bool | None], None]) -> None:
-        assert self._desk.judge is not None
-        self._desk.judge.ask(self._task.process_id, sentence, lambda judged: self._guarded(answer, judged.holds))
+        assert self.desk.judge is not None
+        self.desk.judge.ask(self.process_id, sentence, lambda judged: self._guarded(answer, judged.holds))
 
     def thinks(self, role: str) -> bool:
-        return self._desk.model.thinks(role)
+        return self.desk.model.thinks(role)
 
     def allowance(self, role: str) -> tuple[bool, float, str]:
-        return self._desk.model.allowance(self._task.process_id, role)
+        return self.desk.model.allowance(self.process_id, role)
 
     def ask(
         self,
@@ -263,9 +355,9 @@ class PlannedProcess:
         stream: StreamHandle | None = None,
     ) -> Handle:
         request = replace(request, deadline_s=min(request.deadline_s, self._roles[role].deadline_s))
-        return self._desk.model.ask(
+        return self.desk.model.ask(
             role,
-            self._task.process_id,
+            self.process_id,
             request,
             lambda text: self._guarded(on_text, text),
             lambda end: self._guarded(on_end, end),
@@ -274,8 +366,9 @@ class PlannedProcess:
 
     def open(self, turn: int) -> ChunkStream:
         self._next_turn = max(self._next_turn, turn + 1)
-        stream = self._desk.streams.open(self._task.process_id, self.epoch, turn)
+        stream = ChunkStream(self, turn)
         self._last_stream = stream.stream_id
+        self.streams[stream.stream_id] = stream
         return stream
 
     def perform(self, tokens: Iterable[FunctionToken]) -> ChunkStream:
@@ -297,10 +390,10 @@ class PlannedProcess:
         return call
 
     def stop(self, why: str, then: Callable[[], None]) -> None:
-        self._desk.stop(self._task.process_id, self.epoch, why, lambda: self._guarded(then))
+        self.desk.stop(self.process_id, self.epoch, why, lambda: self._guarded(then))
 
     def report(self, report: Report) -> None:
-        self._desk.events.write(replace(report, process_id=self._task.process_id))
+        self.desk.events.write(replace(report, process_id=self.process_id))
 
     def finish(self, code: int = 0, why: str = "") -> None:
         if not self.finished:
