@@ -3,21 +3,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Mapping
+from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Annotated, Any, Protocol
 
 from pydantic import Field
 
-from skill_kernel.guard.errors import LARGEST_WHOLE, RuleFault
+from skill_kernel.guard.errors import RuleFault
 from skill_kernel.observation.accessors import Accessor
 from skill_kernel.skills.arguments import Limits
 from skill_kernel.skills.registry import SkillRegistry
 from skill_kernel.skills.skill import Skill, robot_skill
 
 FUNCTIONS = ("abs", "all", "any", "len", "lower", "max", "min", "range", "round", "sum")
-"""Pure functions; `lower` is `str.lower`, the others are Python's. `round` leaves an infinite number as it is."""
+"""Pure functions; `lower` is `str.lower`, the others are Python's. `round` takes one number."""
 
 STOP, WAIT = "stop", "wait"
 LONGEST_WAIT_S = 60.0
@@ -67,12 +67,13 @@ class Vocabulary:
         return "a function" if name in FUNCTIONS else ""
 
 
-Kind = type[bool] | type[int] | type[float] | type[str]
+Kind = type[bool] | type[float] | type[str]
 
 
 @dataclass(frozen=True)
 class Type:
-    """Describe a value of a kind, or with `length` a list of at most so many."""
+    """Describe a value of a kind, or with `length` a list of at most so many. Every number is a float: unlike a whole number of
+    Python it cannot grow without end, and with it the time that one product takes."""
 
     kind: Kind
     length: int | None = None
@@ -82,10 +83,6 @@ class Type:
         return self.length is not None
 
     @property
-    def is_number(self) -> bool:
-        return self.length is None and self.kind in (int, float)
-
-    @property
     def item(self) -> Type:
         return Type(self.kind)
 
@@ -93,23 +90,16 @@ class Type:
         return f"list of {self.kind.__name__}" if self.is_list else self.kind.__name__
 
     def takes(self, other: Type) -> bool:
-        """Return whether a value of the other type fits where this one is wanted; a whole number is a number."""
-        if self.is_list != other.is_list:
-            return False
-        return self.kind is other.kind or (self.kind is float and other.kind is int)
+        """Return whether a value of the other type fits where this one is wanted, but for the length of a list."""
+        return self.kind is other.kind and self.is_list == other.is_list
+
+    def joined(self, other: Type) -> Type | None:
+        """Return the narrowest type that takes both; None when there is none."""
+        return max(self, other, key=lambda t: t.length or 0) if self.takes(other) else None
 
 
-BOOL, INT, FLOAT, STR = Type(bool), Type(int), Type(float), Type(str)
-OF_PYTHON: dict[object, Type] = {bool: BOOL, int: INT, float: FLOAT, str: STR}
-
-
-def joined(one: Type, other: Type) -> Type | None:
-    """Return the narrowest type both fit into; None when there is none."""
-    kinds = {one.kind, other.kind}
-    if one.is_list != other.is_list or (len(kinds) > 1 and kinds != {int, float}):
-        return None
-    length = max(one.length or 0, other.length or 0) if one.is_list else None
-    return Type(one.kind if len(kinds) == 1 else float, length)
+BOOL, FLOAT, STR = Type(bool), Type(float), Type(str)
+OF_PYTHON: dict[object, Type] = {bool: BOOL, int: FLOAT, float: FLOAT, str: STR}
 
 
 Value = Any
@@ -148,11 +138,8 @@ UNKNOWN = object()
 
 @dataclass(frozen=True)
 class Code:
-    """Hold a compiled expression. `steps` bounds what one evaluation costs; `constant` is its value when that is known.
-
-    A value of type float is always a Python float, and one of type int is bounded: Python's whole numbers grow without end,
-    and with them the time that one product takes.
-    """
+    """Hold a compiled expression. `steps` bounds what one evaluation costs; `constant` is its value as written when that is
+    known."""
 
     type: Type
     run: Evaluate
@@ -160,40 +147,15 @@ class Code:
     constant: Value = UNKNOWN
 
     def __post_init__(self) -> None:
-        keep, run = {FLOAT: _float, INT: _whole}.get(self.type), self.run
-        if keep is not None:
-            object.__setattr__(self, "run", lambda frame: keep(run(frame)))
-
-    def fitted(self, kind: Kind) -> Code:
-        """Return the same where a value of this kind is wanted, or a list of it: whole numbers become floats."""
-        if kind is not float or self.type.kind is not int:
-            return self
-        run, known = self.run, self.constant is not UNKNOWN
-        if not self.type.is_list:
-            return Code(FLOAT, run, self.steps, float(self.constant) if known else UNKNOWN)
-        length = self.type.length or 0
-        constant = _floats(self.constant) if known else UNKNOWN
-        return Code(Type(kind, length), lambda frame: _floats(run(frame)), self.steps + length, constant)
+        if self.type == FLOAT:
+            run = self.run
+            object.__setattr__(self, "run", lambda frame: _float(run(frame)))
 
 
 def _float(value: Value) -> float:
-    if type(value) is float:
-        return value
     if isinstance(value, (int, float)):
         return float(value)
     raise RuleFault(f"a number was expected, but a {type(value).__name__} came")
-
-
-def _whole(value: Value) -> int:
-    if not isinstance(value, int):
-        raise RuleFault(f"a whole number was expected, but a {type(value).__name__} came")
-    if -LARGEST_WHOLE <= value <= LARGEST_WHOLE:
-        return int(value)
-    raise RuleFault(f"a whole number grew beyond {LARGEST_WHOLE:g}")
-
-
-def _floats(values: Iterable[Value]) -> list[float]:
-    return [float(value) for value in values]
 
 
 class Signal(Enum):

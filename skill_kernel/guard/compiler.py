@@ -18,7 +18,6 @@ from skill_kernel.guard.code import (
     BOOL,
     FLOAT,
     FUNCTIONS,
-    INT,
     OF_PYTHON,
     OWN_ACTIONS,
     STR,
@@ -28,7 +27,6 @@ from skill_kernel.guard.code import (
     Code,
     Evaluate,
     Frame,
-    Kind,
     Perform,
     Signal,
     SkillRequest,
@@ -36,7 +34,6 @@ from skill_kernel.guard.code import (
     Type,
     Value,
     Vocabulary,
-    joined,
 )
 from skill_kernel.guard.errors import LARGEST_LITERAL, LIMITS, GuardCode, GuardError, RuleFault, at
 from skill_kernel.guard.reading import read, read_expression
@@ -47,7 +44,6 @@ from skill_kernel.skills.arguments import ArgumentError, bind_typed, converters
 from skill_kernel.skills.skill import Skill
 
 _meant = partial(nearest, else_known=True)
-MOST_DIGITS = 6
 CONDITION, ACTION = "condition", "action"
 RETURNED = "return"
 """Name under which a condition keeps what it returns; no variable can have it."""
@@ -73,23 +69,24 @@ COMPARISONS: dict[type[ast.cmpop], tuple[str, Callable[[Any, Any], bool]]] = {
 }
 
 
-def _over(*kinds: type, gives: Type | None = None) -> Callable[[Type], Type | None]:
-    """Return what a function over a list of one of these kinds gives for a type; without `gives` a number as they are."""
-    return lambda t: (gives or (FLOAT if t.kind is float else INT)) if t.is_list and t.kind in kinds else None
+def _rounded(value: float) -> float:
+    """Return what Python's round does, but leave an infinite number (nothing in sight) and NaN as they are."""
+    return round(value) if math.isfinite(value) else value
 
 
-_APPLIED: dict[str, tuple[str, Callable[[Type], Type | None], Callable[..., Any]]] = {
-    "any": ("a list of truth values", _over(bool, gives=BOOL), any),
-    "all": ("a list of truth values", _over(bool, gives=BOOL), all),
-    "sum": ("a list of numbers", _over(bool, int, float), sum),
-    "min": ("a list of numbers", _over(int, float), min),
-    "max": ("a list of numbers", _over(int, float), max),
-    "abs": ("a number", lambda t: t if t.is_number else None, abs),
-    "len": ("a list or a text", lambda t: INT if t.is_list or t == STR else None, len),
-    "lower": ("a text", lambda t: STR if t == STR else None, str.lower),
+_APPLIED: dict[str, tuple[str, Callable[[Type], bool], Type, Callable[..., Any]]] = {
+    "any": ("a list of truth values", lambda t: t.is_list and t.kind is bool, BOOL, any),
+    "all": ("a list of truth values", lambda t: t.is_list and t.kind is bool, BOOL, all),
+    "sum": ("a list of numbers", lambda t: t.is_list and t.kind is not str, FLOAT, sum),
+    "min": ("a list of numbers", lambda t: t.is_list and t.kind is float, FLOAT, min),
+    "max": ("a list of numbers", lambda t: t.is_list and t.kind is float, FLOAT, max),
+    "abs": ("a number", FLOAT.__eq__, FLOAT, abs),
+    "round": ("a number", FLOAT.__eq__, FLOAT, _rounded),
+    "len": ("a list or a text", lambda t: t.is_list or t == STR, FLOAT, len),
+    "lower": ("a text", STR.__eq__, STR, str.lower),
 }
-"""Functions of one value: what they take, the type they give for a type (None where it does not fit), and the function.
-min and max also take several numbers."""
+"""Functions of one value: what they take, whether a type fits, the type they give, and the function. min and max also take
+several numbers."""
 _EACH = ("any", "all", "sum", "min", "max")
 """Functions that look at each item, and also take a generator."""
 
@@ -125,12 +122,6 @@ class Compiler(ast.NodeVisitor):
             raise at(node, GuardCode.TYPE, f"{what} must be {type_}, but this is {code.type}")
         return code
 
-    def _number(self, node: ast.expr, what: str) -> Code:
-        code = self.compile(node)
-        if not code.type.is_number:
-            raise at(node, GuardCode.TYPE, f"{what} must be a number, but this is {code.type}")
-        return code
-
     def visit_Constant(self, node: ast.Constant) -> Code:
         value, most = node.value, LIMITS.text_characters
         type_ = OF_PYTHON.get(type(value))
@@ -160,20 +151,19 @@ class Compiler(ast.NodeVisitor):
         if isinstance(node.op, ast.Not):
             truth = self.wanted(node.operand, BOOL, "what follows 'not'")
             return Code(BOOL, lambda frame: not truth.run(frame), truth.steps + 1)
-        inner = self._number(node.operand, "what a sign stands before")
+        inner = self.wanted(node.operand, FLOAT, "what a sign stands before")
         if isinstance(node.op, ast.UAdd):
             return inner
         run, constant = inner.run, -inner.constant if inner.constant is not UNKNOWN else UNKNOWN
-        return Code(inner.type, lambda frame: -run(frame), inner.steps + 1, constant)
+        return Code(FLOAT, lambda frame: -run(frame), inner.steps + 1, constant)
 
     def visit_BinOp(self, node: ast.BinOp) -> Code:
         word, apply = ARITHMETIC[type(node.op)]
-        left, right = (self._number(side, f"each side of '{word}'") for side in (node.left, node.right))
+        left, right = (self.wanted(side, FLOAT, f"each side of '{word}'") for side in (node.left, node.right))
         if word in ("/", "//", "%") and right.constant is not UNKNOWN and right.constant == 0:
             raise at(node, GuardCode.NUMBER, "this divides by zero")
-        type_ = FLOAT if word == "/" else joined(left.type, right.type) or FLOAT
-        left_run, right_run = left.fitted(type_.kind).run, right.fitted(type_.kind).run
-        return Code(type_, lambda frame: apply(left_run(frame), right_run(frame)), left.steps + right.steps + 1)
+        left_run, right_run = left.run, right.run
+        return Code(FLOAT, lambda frame: apply(left_run(frame), right_run(frame)), left.steps + right.steps + 1)
 
     def visit_Compare(self, node: ast.Compare) -> Code:
         codes = [self.compile(side) for side in (node.left, *node.comparators)]
@@ -188,10 +178,9 @@ class Compiler(ast.NodeVisitor):
     def visit_IfExp(self, node: ast.IfExp) -> Code:
         test = self.wanted(node.test, BOOL, "what stands behind 'if'")
         yes, no = self.compile(node.body), self.compile(node.orelse)
-        type_ = joined(yes.type, no.type)
+        type_ = yes.type.joined(no.type)
         if type_ is None:
             raise at(node, GuardCode.TYPE, f"both values must be of one type, but they are {yes.type} and {no.type}")
-        yes, no = yes.fitted(type_.kind), no.fitted(type_.kind)
         test_run, yes_run, no_run = test.run, yes.run, no.run
         steps = test.steps + max(yes.steps, no.steps) + 1
         return Code(type_, lambda frame: yes_run(frame) if test_run(frame) else no_run(frame), steps)
@@ -207,11 +196,8 @@ class Compiler(ast.NodeVisitor):
         items = [self.compile(item) for item in elements]
         type_ = items[0].type
         for item, place in zip(items, elements, strict=True):
-            common = None if item.type.is_list else joined(type_, item.type)
-            if common is None:
+            if item.type.is_list or item.type != type_:
                 raise at(place, GuardCode.TYPE, f"all items must be of one type, but one is {type_}, one {item.type}")
-            type_ = common
-        items = [item.fitted(type_.kind) for item in items]
         runs, constants = [item.run for item in items], [item.constant for item in items]
         known = UNKNOWN if any(constant is UNKNOWN for constant in constants) else constants
         return Code(Type(type_.kind, len(items)), lambda frame: [run(frame) for run in runs], 1 + _steps(items), known)
@@ -234,7 +220,7 @@ class Compiler(ast.NodeVisitor):
         source = self._iterable(part.iter)
         if name in self.known:
             raise at(part.target, GuardCode.NAME, f"'{name}' is a variable already; take another name in the comprehension")
-        source = source.fitted(self._variable(part.target, name, source.type.item))
+        self._variable(part.target, name, source.type.item)
         tests = [self.wanted(test, BOOL, "what stands behind 'if'") for test in part.ifs]
         item = self.compile(node.elt)
         self.known.discard(name)
@@ -313,8 +299,6 @@ class Compiler(ast.NodeVisitor):
             raise at(node, GuardCode.ARITY, f"{name} takes no named arguments here")
         if name == "range":
             raise at(node, GuardCode.CONSTRUCT, "range stands only behind 'in' of a loop")
-        if name == "round":
-            return self._round(node)
         several = name in ("min", "max") and len(node.args) > 1
         if len(node.args) != 1 and not several:
             raise at(node, GuardCode.ARITY, f"{name} takes 1 argument, not {len(node.args)}")
@@ -323,37 +307,25 @@ class Compiler(ast.NodeVisitor):
             inner = self._generator(place)
         else:
             inner = self._list(node, node.args) if several else self.compile(place)
-        what, type_for, apply = _APPLIED[name]
-        if (gives := type_for(inner.type)) is None:
+        what, fits, gives, apply = _APPLIED[name]
+        if not fits(inner.type):
             raise at(place, GuardCode.TYPE, f"{name} takes {what}, not {inner.type}")
         run, rounds = inner.run, (inner.type.length or 0) if name in _EACH else 0
         return Code(gives, lambda frame: apply(run(frame)), inner.steps + rounds + 1)
-
-    def _round(self, node: ast.Call) -> Code:
-        if not 1 <= len(node.args) <= 2:
-            raise at(node, GuardCode.ARITY, f"round takes 1 or 2 arguments, not {len(node.args)}")
-        inner, digits = self._number(node.args[0], "what round takes"), None
-        for place in node.args[1:]:
-            digits = self.wanted(place, INT, "the digits of round").constant
-            if digits is UNKNOWN or not 0 <= digits <= MOST_DIGITS:
-                raise at(place, GuardCode.NUMBER, f"the digits of round must be a constant of 0 to {MOST_DIGITS}")
-        run = inner.run
-        # Not a whole number in every case: what is out of sight is infinitely far, rounded or not.
-        return Code(FLOAT, lambda frame: _rounded(run(frame), digits), inner.steps + 2)
 
     def _range(self, node: ast.Call) -> Code:
         """Return a range with constant bounds, of at most so many rounds as the limits say."""
         if node.keywords or not 1 <= len(node.args) <= 3:
             raise at(node, GuardCode.ARITY, "range takes 1 to 3 numbers")
-        bounds = [self.wanted(place, INT, "what range takes").constant for place in node.args]
-        if UNKNOWN in bounds:
-            raise at(node, GuardCode.NUMBER, "the bounds of range must be constants")
+        bounds = [self.wanted(place, FLOAT, "what range takes").constant for place in node.args]
+        if not all(isinstance(bound, int) for bound in bounds):
+            raise at(node, GuardCode.NUMBER, "the bounds of range must be constant whole numbers")
         if len(bounds) == 3 and bounds[2] == 0:
             raise at(node, GuardCode.NUMBER, "the step of range must not be 0")
-        values = range(*map(int, bounds))
+        values = range(*bounds)
         if len(values) > LIMITS.rounds:
             raise at(node, GuardCode.TOO_MANY_STEPS, f"range of {len(values)} rounds; {LIMITS.rounds} are allowed")
-        return Code(Type(int, len(values)), lambda _: values, 1)
+        return Code(Type(float, len(values)), lambda _: values, 1)
 
     # -- statements ----------------------------------------------------------------------------------------------
 
@@ -405,20 +377,18 @@ class Compiler(ast.NodeVisitor):
         name = ast.copy_location(ast.Name(node.target.id, ast.Load()), node.target)
         return self._setting(node.target, self.compile(ast.copy_location(ast.BinOp(name, node.op, node.value), node)))
 
-    def _variable(self, node: ast.AST, name: str, type_: Type) -> Kind:
-        """Return what a variable holds, one or a list, that gets a value of this type. Raises GuardError for a wrong one."""
+    def _variable(self, node: ast.AST, name: str, type_: Type) -> None:
+        """Note a variable that gets a value of this type. Raises GuardError for a wrong one."""
         if meaning := self._vocabulary.taken(name):
             raise at(node, GuardCode.NAME, f"'{shown(name)}' is {meaning}; give the variable another name")
         before = self.types.setdefault(name, type_)
         if not before.takes(type_) or (before.length or 0) < (type_.length or 0):
-            hint = "; begin with 0.0" if before == INT and type_ == FLOAT else ""
-            raise at(node, GuardCode.TYPE, f"variable '{name}' is {before} already, it cannot become {type_}{hint}")
+            raise at(node, GuardCode.TYPE, f"variable '{name}' is {before} already, it cannot become {type_}")
         self.known.add(name)
-        return before.kind
 
     def _setting(self, target: ast.Name, code: Code) -> Block:
-        fitted = code.fitted(self._variable(target, target.id, code.type))
-        return Block(_signalling(Signal.NEXT, target.id, fitted.run), fitted.steps + 1, 0)
+        self._variable(target, target.id, code.type)
+        return Block(_signalling(Signal.NEXT, target.id, code.run), code.steps + 1, 0)
 
     def visit_If(self, node: ast.If) -> Block:
         test = self.wanted(node.test, BOOL, "what stands behind 'if'")
@@ -442,7 +412,7 @@ class Compiler(ast.NodeVisitor):
         source = self._iterable(node.iter)
         before = set(self.known)
         name = node.target.id
-        source = source.fitted(self._variable(node.target, name, source.type.item))
+        self._variable(node.target, name, source.type.item)
         self._loops += 1
         body = self.block(node.body)
         self._loops -= 1
@@ -493,10 +463,10 @@ class Compiler(ast.NodeVisitor):
         skill = self._vocabulary.skills.get(name) or OWN_ACTIONS[name]
         self.skills[name] = None
         codes = self._skill_arguments(node, skill)
-        runs = {parameter: code.run for parameter, code in codes.items()}
 
         def perform(frame: Frame) -> Steps:
-            values = bind_typed(skill, {parameter: run(frame) for parameter, run in runs.items()}, limits).values
+            given = {p: code.run(frame) if code.constant is UNKNOWN else code.constant for p, code in codes.items()}
+            values = bind_typed(skill, given, limits).values
             done = yield SkillRequest(name, values, bool(variable))
             if variable:
                 frame.values[variable] = done
@@ -530,19 +500,13 @@ class Compiler(ast.NodeVisitor):
         if code.constant is UNKNOWN:
             if code.type.is_list or (wanted is None and code.type.kind is not str):
                 raise at(place, GuardCode.TYPE, f"{name} of {skill.name} must be a constant here")
-            whole = wanted is not None and wanted.kind is int and code.type.is_number
-            if wanted is not None and not wanted.takes(code.type) and not whole:
+            if wanted is not None and not wanted.takes(code.type):
                 raise at(place, GuardCode.TYPE, f"{name} of {skill.name} must be {wanted}, but this is {code.type}")
         return code
 
 
 def _steps(parts: Any) -> int:
     return sum(part.steps for part in parts)
-
-
-def _rounded(value: float, digits: int | None) -> float:
-    """Return what Python's round does, but leave an infinite number (nothing in sight) and NaN as they are."""
-    return float(round(value, digits)) if math.isfinite(value) else value
 
 
 def _chain(runs: list[Evaluate], applied: list[Callable[[Any, Any], bool]]) -> Evaluate:
@@ -561,10 +525,10 @@ def _chain(runs: list[Evaluate], applied: list[Callable[[Any, Any], bool]]) -> E
 def _incomparable(word: str, left: Type, right: Type) -> str:
     """Return why two types cannot be compared so; "" when they can."""
     if word in ("in", "not in"):
-        if (right.is_list and not left.is_list and joined(left, right.item) is not None) or left == right == STR:
+        if (right.is_list and left == right.item) or left == right == STR:
             return ""
         return f"'{word}' looks for {left} in {right}; use a text in a text, or an item in a list"
-    if (left.is_number and right.is_number) or (word in ("==", "!=") and left == right and not left.is_list):
+    if left == right and (left == FLOAT or (word in ("==", "!=") and not left.is_list)):
         return ""
     return f"'{word}' cannot compare {left} with {right}"
 

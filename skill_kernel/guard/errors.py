@@ -29,8 +29,6 @@ class Limits:
 
 LIMITS = Limits()
 LARGEST_LITERAL = 1_000_000_000
-LARGEST_WHOLE = 10**15
-"""Whole numbers beyond it end a rule: unlike floats they would grow without bound."""
 
 
 class GuardCode(str, Enum):

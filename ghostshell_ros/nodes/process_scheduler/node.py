@@ -276,7 +276,7 @@ class ProcessSchedulerNode(RuntimeNode):
         meant = control.meant(self._core.living, self._matcher) if control is not None else []
         if control is None or not meant:
             return
-        notes = [self._command(control.command, p.process_id, f"stopped: {shown(text)}") for p in meant]
+        notes = [self._command(control.command, p.process_id, f"told “{shown(text)}”") for p in meant]
         raise Obeyed("; ".join(filter(None, (control.told(text, meant), *notes))))
 
     def _command(self, command: Command, process_id: str, cause: str) -> str:
@@ -308,7 +308,7 @@ class ProcessSchedulerNode(RuntimeNode):
         self._halting += 1
         self._link.halt(then=self._answered)
         if self._core.living:
-            self._core.end_all(f"stopped: {shown(text)}")
+            self._core.end_all(f"told “{shown(text)}”")
         else:
             self._halting += 1
             self._link.interrupt("", "stop word", then=self._answered)
