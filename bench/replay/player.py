@@ -175,14 +175,14 @@ class Player(RuntimeNode):
         self._time = self.create_publisher(Clock, "clock", SENSORS)
         read_events(self, self._event)
         self.create_subscription(ProcessHeartbeat, "scheduler_heartbeat", self._beat, SENSORS)
-        self._interrupt = self.create_client(Interrupt, "channel_scheduler/interrupt")
+        self._interrupts = [self.create_client(Interrupt, f"{n}/interrupt") for n in ("channel_scheduler", "token_parser")]
         self.create_service(JudgeCondition, "judge_condition", self._judge)
         self.steady_timer(TICK_S, self._tick)
 
     def ready(self) -> bool:
         """Return whether parser and scheduler are there, and the scheduler has found the kernel."""
         parser = any(n == "token_parser" for n, space in self.get_node_names_and_namespaces() if space == self.get_namespace())
-        return self._ready and parser and self._interrupt.service_is_ready()
+        return self._ready and parser and all(client.service_is_ready() for client in self._interrupts)
 
     def begin(self) -> None:
         """Let time run."""
@@ -190,8 +190,8 @@ class Player(RuntimeNode):
 
     def _beat(self, _: ProcessHeartbeat) -> None:
         """Interrupt nobody, which shows that the scheduler's events arrive here; it has found the kernel."""
-        if not self._ready and self._interrupt.service_is_ready():
-            self._interrupt.call_async(Interrupt.Request(process_id=CONTACT, cause="making contact"))
+        if not self._ready and self._interrupts[0].service_is_ready():
+            self._interrupts[0].call_async(Interrupt.Request(process_id=CONTACT, cause="making contact"))
 
     def _tick(self) -> None:
         if self.begun:
@@ -239,11 +239,12 @@ class Player(RuntimeNode):
             self.kernel.result(given.payload)
         else:
             event = given.payload
-            self._interrupt.call_async(
-                Interrupt.Request(
-                    process_id=event.process_id, channels=list(event.channels), cause=event.cause, epoch=event.epoch
+            for client in self._interrupts:
+                client.call_async(
+                    Interrupt.Request(
+                        process_id=event.process_id, channels=list(event.channels), cause=event.cause, epoch=event.epoch
+                    )
                 )
-            )
 
     async def _judge(self, request: Any, response: Any) -> Any:
         """Give the recorded answer to this condition, when it came; not known where the recording has none."""

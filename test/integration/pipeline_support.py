@@ -61,7 +61,7 @@ NODES = {
     "lifecycle_manager",
 }
 KALOS_NODES = NODES - {"move_joints_driver", "show_face_driver"} | {"base_driver", "posture_driver"}
-INTERRUPTED_NODES = ("skill_kernel", "channel_scheduler", "action_planner")
+INTERRUPTED_NODES = ("skill_kernel", "channel_scheduler", "token_parser", "action_planner")
 LIMITS = {name: (joint.lower, joint.upper) for name, joint in RobotConfig.load("coco").joints.items()}
 UP_S = 40.0
 WATCHER = "watcher"

@@ -91,7 +91,7 @@ def test_every_node_topic_service_and_action_is_there(robot: BroughtUp, watch: O
     assert "/instruction" in topics
     services = {name for name, _ in watch.get_service_names_and_types()}
     wanted = "halt clear_halt list_skills control_process".split()
-    wanted += [f"{n}/interrupt" for n in ("skill_kernel", "channel_scheduler", "action_planner")]
+    wanted += [f"{n}/interrupt" for n in ("skill_kernel", "channel_scheduler", "token_parser", "action_planner")]
     actions = "run_task execute_skill move_joints speak play_sound show_face".split()
     wanted += [f"{action}/_action/send_goal" for action in actions]
     assert not {f"{namespace}/{name}" for name in wanted} - services

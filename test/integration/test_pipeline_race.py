@@ -37,7 +37,7 @@ LEAST_INTERRUPTS = 1000
 SIDE_BY_SIDE = 8
 """Processes that are interrupted at the same time and contend for the same subsystems."""
 ROUNDS_A_PROCESS = 40
-ORDER = ("skill_kernel", "channel_scheduler", "action_planner")
+ORDER = ("skill_kernel", "channel_scheduler", "token_parser", "action_planner")
 SKILLS = ("walk", "wave", "nod")
 
 

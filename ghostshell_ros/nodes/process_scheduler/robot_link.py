@@ -15,7 +15,7 @@ from skill_kernel.processes.process import Process
 from skill_kernel.processes.scheduler import ProcessScheduler
 
 KERNEL = "skill_kernel"
-ORDER = (KERNEL, "channel_scheduler", "action_planner")
+ORDER = (KERNEL, "channel_scheduler", "token_parser", "action_planner")
 """The nodes on the way back, in the order in which an interrupt reaches them."""
 
 ANSWER_S = 0.5

@@ -7,6 +7,7 @@ from typing import Any
 
 from ghostshell.msg import FunctionToken as TokenMsg
 from ghostshell.msg import LlmChunk
+from ghostshell.srv import Interrupt
 
 from function_tokens.parsing.asides import AsideFilter
 from function_tokens.parsing.parser import REASONING_TAGS, StreamingParser
@@ -16,7 +17,7 @@ from ghostshell_ros.runtime.node import RuntimeNode
 from ghostshell_ros.wire.qos import STREAM
 from ghostshell_ros.wire.values import TOKEN_NUMBERS
 from planners.prompts.blocks import MARK, MARK_BEGUN
-from skill_kernel.codes import ParseCode
+from skill_kernel.codes import CallCode, ParseCode
 
 MAX_STREAMS = 64
 """Ended streams are remembered so that a late chunk of one does not look like a new stream."""
@@ -49,12 +50,17 @@ class TokenParser(RuntimeNode):
             "max_stream_chars", 1_000_000, "length of one stream at most [characters]", 1000, 100_000_000
         )
         self._streams: dict[str, _Stream] = {}
+        self._oldest_epoch: dict[str, int] = {}  # by process; "" stands for all
         self._tokens = MatchedPublisher(
             self, TokenMsg, "function_tokens", STREAM, reader="channel_scheduler", on_unmatched=self.get_logger().error
         )
         self.create_subscription(LlmChunk, "llm_chunks", self._chunk, STREAM)
+        self.create_service(Interrupt, "~/interrupt", self._interrupt)
 
     def _chunk(self, chunk: LlmChunk) -> None:
+        if chunk.epoch < max(self._oldest_epoch.get(process_id, 0) for process_id in ("", chunk.process_id)):
+            self._void(chunk)
+            return
         stream = self._streams.get(chunk.stream_id)
         if stream is None:
             stream = self._open(chunk)
@@ -90,6 +96,12 @@ class TokenParser(RuntimeNode):
         stream = _Stream(parser, AsideFilter(MARK, MARK_BEGUN), chunk.process_id, chunk.epoch, chunk.turn)
         self._streams[chunk.stream_id] = stream
         return stream
+
+    def _void(self, chunk: LlmChunk) -> None:
+        """End a stream at once that begins after the interrupt of its epoch, so that nobody waits for it."""
+        if chunk.stream_id not in self._streams:
+            why = f"the stream is of epoch {chunk.epoch}, which an interrupt had ended before it began"
+            self._end(chunk.stream_id, self._open(chunk), int(CallCode.STALE_EPOCH), why)
 
     def _finish(self, stream_id: str, stream: _Stream, code: int, why: str) -> None:
         try:
@@ -131,3 +143,12 @@ class TokenParser(RuntimeNode):
         )
         stream.next_token += 1
         return message
+
+    def _interrupt(self, request: Interrupt.Request, response: Interrupt.Response) -> Interrupt.Response:
+        """Ignore what arrives of streams that are older than the epoch."""
+        oldest = max(request.epoch, self._oldest_epoch.pop(request.process_id, 0))
+        self._oldest_epoch[request.process_id] = oldest
+        while len(self._oldest_epoch) > MAX_STREAMS:
+            del self._oldest_epoch[next(process_id for process_id in self._oldest_epoch if process_id)]
+        response.epoch = request.epoch
+        return response
