@@ -6,7 +6,6 @@ Python's own eval, exec and compile are never used. Every loop has a known great
 """
 
 import ast
-import math
 import operator
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -69,11 +68,6 @@ COMPARISONS: dict[type[ast.cmpop], tuple[str, Callable[[Any, Any], bool]]] = {
 }
 
 
-def _rounded(value: float) -> float:
-    """Return what Python's round does, but leave an infinite number (nothing in sight) and NaN as they are."""
-    return round(value) if math.isfinite(value) else value
-
-
 _APPLIED: dict[str, tuple[str, Callable[[Type], bool], Type, Callable[..., Any]]] = {
     "any": ("a list of truth values", lambda t: t.is_list and t.kind is bool, BOOL, any),
     "all": ("a list of truth values", lambda t: t.is_list and t.kind is bool, BOOL, all),
@@ -81,7 +75,7 @@ _APPLIED: dict[str, tuple[str, Callable[[Type], bool], Type, Callable[..., Any]]
     "min": ("a list of numbers", lambda t: t.is_list and t.kind is float, FLOAT, min),
     "max": ("a list of numbers", lambda t: t.is_list and t.kind is float, FLOAT, max),
     "abs": ("a number", FLOAT.__eq__, FLOAT, abs),
-    "round": ("a number", FLOAT.__eq__, FLOAT, _rounded),
+    "round": ("a number", FLOAT.__eq__, FLOAT, lambda value: round(value, 0)),  # so it takes inf: nothing in sight
     "len": ("a list or a text", lambda t: t.is_list or t == STR, FLOAT, len),
     "lower": ("a text", STR.__eq__, STR, str.lower),
 }
@@ -322,9 +316,9 @@ class Compiler(ast.NodeVisitor):
             raise at(node, GuardCode.NUMBER, "the bounds of range must be constant whole numbers")
         if len(bounds) == 3 and bounds[2] == 0:
             raise at(node, GuardCode.NUMBER, "the step of range must not be 0")
-        values = range(*bounds)
+        values = [float(value) for value in range(*bounds)[: LIMITS.rounds + 1]]
         if len(values) > LIMITS.rounds:
-            raise at(node, GuardCode.TOO_MANY_STEPS, f"range of {len(values)} rounds; {LIMITS.rounds} are allowed")
+            raise at(node, GuardCode.TOO_MANY_STEPS, f"range of too many rounds; {LIMITS.rounds} are allowed")
         return Code(Type(float, len(values)), lambda _: values, 1)
 
     # -- statements ----------------------------------------------------------------------------------------------

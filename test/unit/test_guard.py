@@ -15,8 +15,7 @@ from guard_corpus import GROWING, HONEST, SEEN, hostile, rule
 from reflex_kit import Answers, perform, vocabulary
 
 from skill_kernel.guard import GuardCode, Guarded, GuardError, RuleFault, compile_expression, compile_guarded
-from skill_kernel.guard.code import FLOAT, INT, Caller, Frame
-from skill_kernel.guard.errors import LARGEST_WHOLE
+from skill_kernel.guard.code import FLOAT, Caller, Frame
 from skill_kernel.guard.reading import ALLOWED
 from skill_kernel.observation.model import StaleFieldError
 
@@ -178,14 +177,13 @@ def test_no_number_grows_without_bound_by_whichever_way_it_came(name: str, monke
     (frame,) = frames
     for value in frame.values.values():
         for number in value if isinstance(value, list) else [value]:
-            assert not isinstance(number, int) or abs(number) <= LARGEST_WHOLE
+            assert isinstance(number, (float, bool, str))
 
 
 def test_an_accessor_that_gives_another_type_than_it_says_does_no_harm() -> None:
     huge = Answers({**SEEN, "people_visible": 10**400, "front_distance_m": 10**20, "x_m": "far"})
-    whole = compile_expression("people_visible()", vocabulary().accessors, wanted=INT)
-    with pytest.raises(RuleFault, match="grew beyond"):
-        whole.evaluate(huge)
+    with pytest.raises(RuleFault, match="too large"):
+        compile_expression("people_visible()", vocabulary().accessors, wanted=FLOAT).evaluate(huge)
     number = compile_expression("front_distance_m()", vocabulary().accessors, wanted=FLOAT)
     assert type(number.evaluate(huge)) is float
     with pytest.raises(RuleFault, match="a str came"):
@@ -193,8 +191,8 @@ def test_an_accessor_that_gives_another_type_than_it_says_does_no_harm() -> None
 
 
 def test_whole_numbers_cannot_grow_without_bound() -> None:
-    guarded = accepted(rule(action="x = 7\nfor i in range(90):\n    x *= x\nwait(1)"))
-    with pytest.raises(RuleFault, match="grew beyond"):
+    guarded = accepted(rule(action="x = 7\nfor i in range(90):\n    x *= x\nwait(x)"))
+    with pytest.raises(ValueError, match="finite"):
         perform(guarded.action(Answers(SEEN)))
 
 

@@ -16,7 +16,6 @@ from thorough import examples
 from skill_kernel.guard import GuardError, RuleFault, Vocabulary, compile_expression, compile_guarded
 from skill_kernel.guard.code import BOOL, FLOAT, Caller, Frame, Type
 from skill_kernel.guard.compiler import Compiler
-from skill_kernel.guard.errors import LARGEST_WHOLE
 
 LABELS = ("person", "chair", "ball")
 TEXTS = ("room()", "posture()", "heard()", "lower(heard())", "'kitchen'", "'a'", "''")
@@ -59,7 +58,7 @@ class Writer:
                 lambda: f"len({draw.choice(TEXTS)})",
                 lambda: f"count('{draw.choice(LABELS)}')",
                 lambda: self._over("sum", depth, names),
-                lambda: f"round({self.number(depth - 1, names)}, {draw.randint(0, 3)})",
+                lambda: f"round({self.number(depth - 1, names)})",
                 lambda: f"min([{self.number(0, names)}, {self.number(depth - 1, names)}] if {self.truth(0)} else [3, 7])",
             )
         )()
@@ -109,7 +108,7 @@ def python_says(source: str, answers: Answers) -> object:
             "any": any,
             "all": all,
             "sum": sum,
-            "round": round,
+            "round": lambda value: round(value, 0),
             "range": range,
             "lower": str.lower,
         },
@@ -194,7 +193,6 @@ def test_every_variable_of_a_random_program_holds_what_its_type_says(seed: int) 
         value = frames[0].values.get(name)
         for one in [] if value is None else value if isinstance(value, list) else [value]:
             assert type(one) is type_.kind, source
-            assert type(one) is not int or abs(one) <= LARGEST_WHOLE, source
 
 
 SOURCES = [rule(case.condition, case.action) for case in HONEST.values()] + [s for s in hostile().values() if len(s) < 1000]

@@ -193,7 +193,6 @@ INTERNAL = {
     "ghostshell_ros.robots.coco.body.MAX_CORRECTIONS",
     "ghostshell_ros.robots.coco.motions.MAX_HALVES",
     "ghostshell_ros.robots.coco.motions.MAX_TURN_AMPLITUDE",
-    "skill_kernel.guard.compiler.MOST_DIGITS",
     "skill_kernel.safety.joint_gate.LARGEST_STEP_S",
 }
 """Constants with such a name that bound no input."""
