@@ -619,13 +619,16 @@ class ProcessScheduler:
         """Try what waits again, end what nobody works for, and begin idle behaviour if it is due. Called now and then."""
         self._try_again()
         self._watch()
-        # What the user paused does not keep the robot busy.
+        now_s = self._now()
+        # What the user paused does not keep the robot busy. A clock that was set back starts the wait again.
         if any(CAUSE_USER not in p.pause_causes or p.source is ProcessSource.IDLE for p in self.living):
-            self._quiet_since_s = self._now()
+            self._quiet_since_s = now_s
+        self._quiet_since_s = min(self._quiet_since_s, now_s)
+        self._idle_not_before_s = min(self._idle_not_before_s, now_s + IDLE_RETRY_S)
         if not self._settings.idle or self._halted or self._idle_unwanted:
             return
-        if self._now() >= max(self._quiet_since_s + self._settings.idle_after_s, self._idle_not_before_s):
-            self._quiet_since_s = self._now()
+        if now_s >= max(self._quiet_since_s + self._settings.idle_after_s, self._idle_not_before_s):
+            self._quiet_since_s = now_s
             self._begin(self._settings.idle, "idle", "the robot itself", ProcessSource.IDLE)
 
     def alive(self, node: str, process_ids: Iterable[str]) -> None:

@@ -80,3 +80,19 @@ def test_idle_behaviour_that_is_soon_over_waits_its_time_again() -> None:
     desk.now_s += 5
     desk.core.tick()
     assert len(desk.core.living) == 1
+
+
+def test_a_clock_that_is_set_back_delays_idle_behaviour_by_no_more_than_its_wait() -> None:
+    desk = Desk(idle="wag")
+    desk.core.tick()
+    desk.now_s -= 3600
+    desk.core.tick()
+    desk.now_s += 5
+    desk.core.tick()
+    (wag,) = desk.core.living
+    desk.core.fail(wag.process_id, TaskCode.CALL_FAILED, "no legs")
+    desk.now_s -= 86_400
+    desk.core.tick()
+    desk.now_s += IDLE_RETRY_S
+    desk.core.tick()
+    assert len(desk.core.living) == 1
