@@ -51,7 +51,7 @@ class Refusal:
 
 @dataclass
 class Mapper:
-    """Resolve tokens against a skill set.
+    """Resolve tokens against a skill set, which may be replaced at any time by assigning `registry`.
 
     `exclusive` tells per subsystem whether only one process may use it; an unknown subsystem counts as exclusive.
     `parallel` names those that run several calls at a time. `builtin_names` are the robot's own tags for built-ins,

@@ -2,7 +2,7 @@
 """Load a robot for a planning node: its configuration, its skills, its routines on disk."""
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from function_tokens.mapper import Mapper
 from function_tokens.routines import RoutineStore
@@ -24,6 +24,7 @@ class RobotSetup:
     registry: SkillRegistry
     mapper: Mapper
     routines: RoutineStore
+    _refused_version: str = ""
 
     def facts(self) -> RobotFacts:
         """Return the facts that prompts tell about the robot."""
@@ -44,6 +45,30 @@ class RobotSetup:
         """Return what code of reflexes and conditions may name: the robot's accessors and present skills."""
         base = self.config.base.subsystems if self.config.base is not None else ()
         return Vocabulary(accessors_of(self.config), self.registry, self.config.limits, base)
+
+    def follow(self, skills_version: str) -> str:
+        """Read the skills again when the kernel has another set of them. Return why that failed, or "".
+
+        Calls that this node makes by an old set are safe, because the kernel checks every call itself.
+        """
+        if skills_version in ("", self.registry.version, self._refused_version):
+            return ""
+
+        def check(new: SkillRegistry) -> None:
+            if new.version != skills_version:
+                raise RegistryError(f"the modules on disk give set {new.version}, the kernel has {skills_version}")
+            try:
+                replace(self.mapper, registry=new)
+            except SkillDefinitionError as error:
+                raise RegistryError(str(error)) from error
+
+        try:
+            self.registry.replace_from_modules(self.config.skills, text_skill=self.config.text_skill, check=check)
+        except RegistryError as error:
+            self._refused_version = skills_version
+            return f"the kernel's new skills are not known here, restart this node: {error}"
+        self._refused_version = ""
+        return ""
 
 
 def declare_robot(node: RuntimeNode) -> RobotSetup:

@@ -44,7 +44,7 @@ class Scene:
         self.about, self.routines = robot.facts(), robot.routines
         self.steady_now, self.now_s = node.steady_now, node.now_s
         self._fields = robot.config.observation
-        self._made: dict[Callable[[RobotFacts], str], str] = {}
+        self._made: dict[Callable[[RobotFacts], str], tuple[str, str]] = {}
         self._observed: tuple[float, bytes] | None = None
         self._seen: Observation | None = None
         self._kernel: KernelState | None = None
@@ -58,8 +58,10 @@ class Scene:
             node.create_subscription(ImageMsg, "camera/image_raw", self._camera, SENSORS)
 
     def kernel_state(self, state: KernelState) -> None:
-        """Take the kernel's latest state."""
+        """Take the kernel's latest state, and follow its skills."""
         self._kernel = state
+        if problem := self._robot.follow(state.skills_version):
+            self._node.get_logger().error(problem)
 
     def processes(self, message: ProcessArray) -> None:
         """Take the processes as they are now."""
@@ -122,10 +124,12 @@ class Scene:
         return mapped.message if isinstance(mapped, Refusal) else ""
 
     def system_prompt(self, make: Callable[[RobotFacts], str]) -> str:
-        """Return the prompt that `make` builds of the robot. It takes milliseconds, so each is kept."""
-        if make not in self._made:
-            self._made[make] = make(self.about)
-        return self._made[make]
+        """Return the prompt that `make` builds of the robot. It takes milliseconds, so each is kept until the skills change."""
+        version = self._robot.registry.version
+        known = self._made.get(make)
+        if known is None or known[0] != version:
+            known = self._made[make] = (version, make(self.about))
+        return known[1]
 
     def _observation(self, raw: bytes) -> None:
         self._observed, self._seen = (self.steady_now(), raw), None

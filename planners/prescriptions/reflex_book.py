@@ -15,7 +15,7 @@ MAX_RULES = 200
 
 class RuleBook:
     """Hold rules by name. `wall` is the time of day in seconds since 1970. Raises ReflexError when the shipped rules cannot be
-    read; a single rule that cannot be used is kept, disabled, with the reason, but not on disk: its skill may come back."""
+    read; a single rule that cannot be used is kept, disabled, with the reason."""
 
     def __init__(self, store: RuleStore, vocabulary: Vocabulary, *, wall: Callable[[], float]) -> None:
         self._store, self._wall = store, wall
@@ -23,6 +23,11 @@ class RuleBook:
         self._rules = {rule.name: rule for rule in rules}
         self.unreadable: list[Unreadable] = unreadable
         """Files that are refused."""
+        self.reload(vocabulary)
+
+    def reload(self, vocabulary: Vocabulary) -> None:
+        """Compile all rules against these names; one that no longer fits is disabled, but not on disk: the skill may come
+        back."""
         self._vocabulary = vocabulary
         self._guarded: dict[str, Guarded] = {}
         self.unfit: dict[str, str] = {}

@@ -31,7 +31,7 @@ from skill_kernel.kernel.running import CallTable, Deadline, Pausing, RunningCal
 from skill_kernel.robot import RobotConfig, RobotConfigError
 from skill_kernel.skills.arguments import ArgumentError, bind_typed, unknown_limits
 from skill_kernel.skills.hearing import ContentBuffer, ContentLost, PauseEvent
-from skill_kernel.skills.registry import SkillRegistry
+from skill_kernel.skills.registry import RegistryError, SkillRegistry
 from skill_kernel.skills.skill import Skill, SkillReturn
 
 __all__ = ["Kernel", "KernelSettings", "Rank", "SkillCaller"]
@@ -79,9 +79,8 @@ class Kernel:
         spawn: Callable[[Callable[[], None], str], None] = start_thread,
         settings: KernelSettings | None = None,
     ) -> None:
-        for skill in registry:
-            for limit in unknown_limits(skill, robot.limits):
-                raise RobotConfigError(f"skill '{skill.name}' uses limit '{limit}'; add it to limits of robot '{robot.name}'")
+        if lacking := _lacking_limit(registry, robot):
+            raise RobotConfigError(lacking)
         self._registry, self._robot, self._body, self._clock, self._spawn = registry, robot, body, clock, spawn
         self._settings = settings or KernelSettings()
         self._on_result, self._on_event, self._on_change, self._on_halt = on_result, on_event, on_change, on_halt
@@ -100,6 +99,8 @@ class Kernel:
         if skill is None:
             hint = nearest(call.function, self._registry.names, else_known=True)
             return Refused(CallCode.UNKNOWN_FUNCTION, f"there is no skill '{shown(call.function)}'{hint}")
+        if lacking := _lacking_limit([skill], self._robot):  # the skill set may have been replaced
+            return Refused(CallCode.SKILL_FAILED, lacking)
         try:
             bound = bind_typed(skill, call.arguments, self._robot.limits)
             subsystems = skill.subsystems_for(bound.values)
@@ -341,6 +342,21 @@ class Kernel:
                 self._changed()
 
     # -- skills and state ----------------------------------------------------------------------------------------
+
+    def reload(self) -> None:
+        """Read the robot's skill modules again from disk. Calls that run keep the skill they were started with.
+
+        Raises RegistryError, and the present set stays, when a module does not import, declares what cannot work, or uses a
+        limit the robot does not have.
+        """
+
+        def check(new: SkillRegistry) -> None:
+            if lacking := _lacking_limit(new, self._robot):
+                raise RegistryError(lacking)
+
+        self._registry.replace_from_modules(self._robot.skills, text_skill=self._robot.text_skill, check=check)
+        self._changed()
+        self._flush()
 
     @property
     def stop_measured_s(self) -> Mapping[str, float]:
@@ -758,6 +774,13 @@ class SkillCaller:
 
 def _nameless(what: str) -> LeaseAnswer:
     return LeaseAnswer(LeaseCode.INVALID_REQUEST, f"there is no process to {what}; give its process_id")
+
+
+def _lacking_limit(skills: Iterable[Skill], robot: RobotConfig) -> str:
+    for skill in skills:
+        for limit in unknown_limits(skill, robot.limits):
+            return f"skill '{skill.name}' uses limit '{limit}'; add it to limits of robot '{robot.name}'"
+    return ""
 
 
 def _raised(run: RunningCall, error: BaseException) -> SkillReturn:

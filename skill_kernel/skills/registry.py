@@ -1,14 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Collect a robot's skills from modules."""
+"""Collect a robot's skills from modules or a file, and replace them while the system runs."""
 
 from __future__ import annotations
 
 import ast
 import hashlib
 import importlib
+import importlib.util
 import inspect
 import re
-from collections.abc import Iterable, Iterator, Sequence
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
 from types import ModuleType
 
 from skill_kernel.skills.arguments import converters
@@ -28,7 +32,9 @@ class SkillRegistry:
     """Hold skills by name, in the order they were defined.
 
     `text_skill` is the skill that plain text of a stream goes to, if there is one; `version` a hash of names and signatures,
-    the same in every process that loaded the same skills.
+    the same in every process that loaded the same skills. The set is exchanged as a whole by `replace_from_modules` or
+    `replace`: a reader sees the old set or the new one, never a mixture, and a set that cannot be loaded leaves the old one
+    in place.
     """
 
     def __init__(self, skills: Iterable[Skill] = (), *, text_skill: str = "") -> None:
@@ -59,6 +65,32 @@ class SkillRegistry:
         """
         return cls(_collect(map(_module_named, modules)), text_skill=text_skill)
 
+    def replace(self, other: SkillRegistry) -> None:
+        """Take over another registry's set. Calls already running keep the skill they were started with."""
+        self.__dict__ = dict(vars(other))
+
+    def replace_from_modules(
+        self, modules: Sequence[str], *, text_skill: str = "", check: Callable[[SkillRegistry], None] = lambda registry: None
+    ) -> None:
+        """Read the modules, and those below them, again from disk and take their skills.
+
+        On RegistryError, which `check` may raise of the new set as well, the present one stays.
+        """
+        importlib.invalidate_caches()
+        before = {name: sys.modules.pop(name) for name in _loaded(modules)}
+        for module in before.values():
+            if module.__file__ is not None:
+                _forget_bytecode(module.__file__)
+        try:
+            new = SkillRegistry.from_modules(modules, text_skill=text_skill)
+            check(new)
+            self.replace(new)
+        except RegistryError:
+            for name in _loaded(modules):
+                del sys.modules[name]
+            sys.modules.update(before)
+            raise
+
     def get(self, name: str) -> Skill | None:
         """Return the skill of that name, or None."""
         return self._skills.get(name)
@@ -88,6 +120,11 @@ class SkillRegistry:
         return speaking[0] if speaking else None
 
 
+def _loaded(modules: Sequence[str]) -> list[str]:
+    """Return the names of these modules and of what lies below them, as far as they are imported."""
+    return [name for name in sys.modules if any(name == m or name.startswith(m + ".") for m in modules)]
+
+
 def _module_named(name: str) -> ModuleType:
     """Import a module of skills; raises RegistryError that names it and the fault."""
     try:
@@ -96,6 +133,12 @@ def _module_named(name: str) -> ModuleType:
         raise RegistryError(f"module '{name}': {error}") from error
     except (Exception, SystemExit) as error:
         raise RegistryError(f"module '{name}' cannot be loaded ({type(error).__name__}: {error})") from error
+
+
+def _forget_bytecode(source: str | Path) -> None:
+    """Remove the compiled form of a file: Python tells two edits within one second apart by the file's size alone."""
+    with suppress(OSError, NotImplementedError):
+        Path(importlib.util.cache_from_source(source)).unlink()
 
 
 def _collect(modules: Iterable[ModuleType]) -> Iterator[Skill]:

@@ -13,6 +13,7 @@ import statistics
 import time
 import uuid
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -34,6 +35,15 @@ from ros_support import ROOT, spun, wait_until
 from skill_kernel.events import CallKind, ProcessKind, RunEvent
 
 DONE, FAILED, INTERRUPTED, REFUSED = (CallMessage.DONE, CallMessage.FAILED, CallMessage.INTERRUPTED, CallMessage.REFUSED)
+
+
+MORE_SKILLS = """
+from skill_kernel import robot_skill
+
+@robot_skill(subsystem="legs")
+def jump() -> str:
+    return "jumped"
+"""
 
 
 class Flight:
@@ -68,6 +78,7 @@ class Scheduler(RuntimeNode):
         self.interrupt_client = self.create_client(Interrupt, "skill_kernel/interrupt")
         self.list_client = self.create_client(ListSkills, "list_skills")
         self.lease_client = self.create_client(ProcessLease, "skill_kernel/process_lease")
+        self.reload_client = self.create_client(Trigger, "skill_kernel/reload_skills")
         self.beats = {
             name: self.create_publisher(ProcessHeartbeat, name, SENSORS)
             for name in ("process_heartbeat", "scheduler_heartbeat")
@@ -171,12 +182,19 @@ class Scheduler(RuntimeNode):
 
 
 @pytest.fixture(scope="module")
-def kernel(ros: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scheduler]:
-    robot = tmp_path_factory.mktemp("toy") / "toy.yaml"
-    robot.write_text(ROBOT_YAML)
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the folder of the robot's file and of its module of skills that a test writes anew."""
+    return tmp_path_factory.mktemp("toy")
+
+
+@pytest.fixture(scope="module")
+def kernel(ros: None, folder: Path) -> Iterator[Scheduler]:
+    robot = folder / "toy.yaml"
+    robot.write_text(ROBOT_YAML.replace("[kernel_robot]", "[kernel_robot, more_skills]"))
+    (folder / "more_skills.py").write_text("")
     namespace = f"/kernel{os.getpid()}"
     made = Scheduler(namespace)
-    path = os.pathsep.join([str(ROOT), str(ROOT / "test" / "support"), os.environ.get("PYTHONPATH", "")])
+    path = os.pathsep.join([str(folder), str(ROOT), str(ROOT / "test" / "support"), os.environ.get("PYTHONPATH", "")])
     with spun(namespace, made) as processes:
         processes.start("skill_kernel", f"robot:={robot}", "stop_margin_s:=0.2", env={"PYTHONPATH": path})
         wait_until(made.ready, 15.0, "skill_kernel is there")
@@ -430,6 +448,25 @@ def test_a_process_nobody_answers_for_any_more_is_stopped_and_its_subsystems_are
     wait_until(lambda: not scheduler.states[-1].processes, 2.0, "its subsystems are free")
     late = scheduler.end(scheduler.send("clock_now", process="s1"))
     assert late.error_code == ExecuteSkill.Goal.STALE_EPOCH
+
+
+def test_skills_are_read_anew_and_a_broken_module_changes_nothing(scheduler: Scheduler, folder: Path) -> None:
+    def reload(text: str) -> Any:
+        (folder / "more_skills.py").write_text(text)
+        return scheduler.ask(scheduler.reload_client, Trigger.Request())
+
+    before = scheduler.states[-1].skills_version
+    for text, why in (
+        (MORE_SKILLS + "import no_such_module", "no_such_module"),
+        (MORE_SKILLS + "x = (", "SyntaxError"),
+        (MORE_SKILLS.replace('"legs"', '"leg_{side}"'), "there is no such parameter"),
+    ):
+        broken = reload(text)
+        assert not broken.success and "the present skills stay" in broken.message and why in broken.message
+    assert scheduler.end(scheduler.send("jump")).error_code == ExecuteSkill.Goal.UNKNOWN_FUNCTION
+    assert reload(MORE_SKILLS).success
+    wait_until(lambda: scheduler.states[-1].skills_version != before, 5.0, "the state tells the new version")
+    assert scheduler.end(scheduler.send("jump")).message == "jumped"
 
 
 def test_the_skill_list_tells_signatures_schemas_and_measured_stops(scheduler: Scheduler) -> None:

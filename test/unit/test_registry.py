@@ -70,6 +70,21 @@ def test_the_version_follows_names_and_signatures_and_is_the_same_in_another_pro
     assert skills_of(write(path, SKILLS.replace('"""Walk."""', '"""Go."""'))).version == here
 
 
+def test_edits_within_one_second_are_read_though_the_file_keeps_its_size(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setattr(sys, "dont_write_bytecode", False)
+    path = write(tmp_path / "reg_quick.py", SKILLS)
+    registry, versions = SkillRegistry.from_modules(["reg_quick"]), set()
+    for number in range(20, 40):
+        write(path, SKILLS.replace("10.0", f"{number}.0"))
+        registry.replace_from_modules(["reg_quick"])
+        versions.add(registry.version)
+        assert skills_of(path).version == registry.version
+    assert len(versions) == 20
+
+
 @pytest.mark.parametrize(
     "double",
     [
@@ -100,9 +115,29 @@ def test_a_skill_imported_into_a_second_module_is_no_double(tmp_path: Path, monk
         ("from skill_kernel import robot_skill\n@robot_skill()\ndef f(sync: bool) -> str:\n    return ''", "parameter 'sync'"),
     ],
 )
-def test_a_set_that_cannot_be_loaded_is_an_error_with_its_reason(tmp_path: Path, text: str, reason: str) -> None:
+def test_a_set_that_cannot_be_loaded_leaves_the_old_one_in_place(tmp_path: Path, text: str, reason: str) -> None:
+    path = write(tmp_path / "s.py", SKILLS)
+    registry = skills_of(path)
+    walk, version = registry.get("walk"), registry.version
+    write(path, text)
     with pytest.raises(RegistryError, match=reason):
-        skills_of(write(tmp_path / "s.py", text))
+        registry.replace(skills_of(path))
+    assert registry.get("walk") is walk and registry.version == version
+
+
+def test_modules_are_read_anew_and_a_broken_one_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = write(tmp_path / "reg_swapped.py", SKILLS)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    registry = SkillRegistry.from_modules(["reg_swapped"])
+    before = sys.modules["reg_swapped"]
+    write(path, "import no_such_module_here\n")
+    with pytest.raises(RegistryError, match="module 'reg_swapped' cannot be loaded"):
+        registry.replace_from_modules(["reg_swapped"])
+    assert registry.names == ("walk", "speak", "nod") and sys.modules["reg_swapped"] is before
+    write(path, SKILLS.replace("def walk", "def stroll"))
+    registry.replace_from_modules(["reg_swapped"])
+    assert registry.names == ("stroll", "speak", "nod")
 
 
 def test_the_text_skill_is_the_named_one_or_the_only_one_that_speaks(tmp_path: Path) -> None:
@@ -113,3 +148,18 @@ def test_the_text_skill_is_the_named_one_or_the_only_one_that_speaks(tmp_path: P
     write(path, SKILLS.replace('@robot_skill(subsystem="legs")', '@robot_skill(subsystem="legs", speaks_text=True)'))
     with pytest.raises(RegistryError, match="several skills speak text"):
         skills_of(path)
+
+
+def test_a_package_of_skills_is_read_anew_with_its_modules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    package = tmp_path / "reg_package"
+    package.mkdir()
+    write(package / "__init__.py", "from reg_package.inner import walk\n")
+    write(package / "inner.py", SKILLS)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    registry = SkillRegistry.from_modules(["reg_package"])
+    assert registry.names == ("walk",)
+    before = registry.version
+    write(package / "inner.py", SKILLS.replace("10.0", "11.5"))
+    registry.replace_from_modules(["reg_package"])
+    assert registry.version != before

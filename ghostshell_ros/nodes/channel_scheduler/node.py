@@ -164,6 +164,8 @@ class ChannelScheduler(RuntimeNode):
             scheduler.feed(stream_id, _token_of(message))
 
     def _kernel_state(self, state: KernelState) -> None:
+        if problem := self._robot.follow(state.skills_version):
+            self.get_logger().error(problem)
         self._link.kernel_changed()
         self._verdicts.kernel_state(state)
         self._paused = frozenset(hold.process_id for hold in state.processes if hold.pause_causes)

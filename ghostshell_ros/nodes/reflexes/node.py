@@ -84,7 +84,7 @@ class ReflexesNode(RuntimeNode):
         self.create_service(CompileReflex, "compile_reflex", self._on_request)
         self._states = self.create_publisher(ReflexStateArray, "reflex_states", LATCHED)
         self.create_subscription(ObservationMsg, "observation", self._on_observation, OBSERVATION)
-        self.create_subscription(KernelState, "kernel_state", self._performer.kernel_changed, LATCHED)
+        self.create_subscription(KernelState, "kernel_state", self._on_kernel, LATCHED)
         self.create_subscription(Bool, "halted", self._on_halted, LATCHED_BY_ANY)
         self._period_s = 1.0 / rate
         self._ticked_s = self.steady_now()
@@ -115,6 +115,17 @@ class ReflexesNode(RuntimeNode):
         self._ticked_s = now
         self._rounds += 1
         self._loop.tick(now)
+
+    def _on_kernel(self, message: KernelState) -> None:
+        before = self._setup.registry.version
+        if problem := self._setup.follow(message.skills_version):
+            self.get_logger().error(problem)
+        if self._setup.registry.version != before:
+            self.words = self._setup.vocabulary()
+            self.compiler = Compiler(self.words, self._setup.config, self._client)
+            self.book.reload(self.words)
+            self.on_rules()
+        self._performer.kernel_changed(message)
 
     def _on_halted(self, message: Bool) -> None:
         self._loop.suspend("the robot is halted" if message.data else "")

@@ -13,6 +13,7 @@ from ghostshell.action import ExecuteSkill
 from ghostshell.msg import CallContent, CallControl, KernelState, ProcessHeartbeat, SkillCall, SkillInfo
 from ghostshell.srv import Interrupt, ListSkills, ProcessLease
 from std_msgs.msg import Bool
+from std_srvs.srv import Trigger
 
 from ghostshell_ros.drivers.clients import BodyParts
 from ghostshell_ros.runtime.goal_server import Goal, GoalServer
@@ -31,7 +32,7 @@ from skill_kernel.kernel.heartbeats import Heartbeats, Source
 from skill_kernel.kernel.kernel import Kernel, KernelSettings, Rank
 from skill_kernel.robot import RobotConfig
 from skill_kernel.skills.arguments import ArgumentError, parameters_schema, parse_json, signature_text
-from skill_kernel.skills.registry import SkillRegistry
+from skill_kernel.skills.registry import RegistryError, SkillRegistry
 from skill_kernel.skills.skill import Skill
 
 STATE_AGAIN_S = (2.0, 5.0, 10.0)
@@ -136,8 +137,8 @@ class SkillKernelNode(RuntimeNode):
 
     A call that cannot run is accepted and ends at once with the reason. What nobody answers for any more, by
     `scheduler_heartbeat` and `process_heartbeat`, is stopped. The robot is halted when a skill does not stop and when a
-    driver is lost: a driver that is started anew stays inactive until the halt is cleared. Skills' times and
-    deadlines are in steady time.
+    driver is lost: a driver that is started anew stays inactive until the halt is cleared. `~/reload_skills` takes the
+    skill modules anew from disk, or says why not. Skills' times and deadlines are in steady time.
     """
 
     def __init__(self) -> None:
@@ -171,6 +172,7 @@ class SkillKernelNode(RuntimeNode):
         self.create_subscription(CallControl, "call_control", self._on_control, STREAM)
         self.create_service(ListSkills, "list_skills", self._on_list_skills)
         self.create_service(Interrupt, "~/interrupt", self._on_interrupt)
+        self.create_service(Trigger, "~/reload_skills", self._on_reload)
         self._server = GoalServer(self, ExecuteSkill, "execute_skill", on_goal=self._on_goal, on_cancel=self._on_cancel)
         period_s = self.declare("feedback_period_s", 0.2, "time between feedbacks of a call [s]", 0.02, 5.0)
         self.steady_timer(period_s, self._send_feedback)
@@ -332,6 +334,19 @@ class SkillKernelNode(RuntimeNode):
         measured_s = self._kernel.stop_measured_s
         response.skills = [_info(skill, measured_s.get(skill.name, -1.0)) for skill in self._registry]
         filled(response, {"subsystems": [asdict(s) for s in self._kernel.state().subsystems]})
+        return response
+
+    def _on_reload(self, _: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
+        before = self._registry.version
+        try:
+            self._kernel.reload()
+        except RegistryError as error:
+            response.message = f"the present skills stay: {error}"
+            self.get_logger().error(response.message)
+        else:
+            changed = "changed" if self._registry.version != before else "the same names and signatures"
+            response.success, response.message = True, f"{len(self._registry)} skills read anew, {changed}"
+            self.get_logger().info(response.message)
         return response
 
 
