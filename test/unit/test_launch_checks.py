@@ -120,6 +120,15 @@ def test_a_launch_that_cannot_work_starts_nothing(given: str, monkeypatch: pytes
     assert done.exit_code == 1 and done.stderr.count("\n") == 1 and done.stderr.startswith("ghostshell launch: ")
 
 
+def test_a_robot_whose_code_ends_its_process_is_refused_in_a_sentence(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(console, "run", lambda specs: pytest.fail("it was started"))
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "ending_skills.py").write_text("import os\nos._exit(0)\n", encoding="utf-8")
+    (tmp_path / "ender.yaml").write_text("name: ender\nskills: [ending_skills]\n", encoding="utf-8")
+    done = CliRunner().invoke(app, ["launch", "robot", f"robot:={tmp_path / 'ender.yaml'}"])
+    assert done.exit_code == 1 and "ended the process that checked it" in done.stderr
+
+
 def test_an_empty_argument_says_what_to_do() -> None:
     done = CliRunner().invoke(app, ["launch", "coco", "robot_name:="])
     assert done.exit_code == 1 and "must be <name>:=<value>; leave it out for the file's own value" in done.stderr
