@@ -124,7 +124,10 @@ def test_a_robot_whose_code_ends_its_process_is_refused_in_a_sentence(monkeypatc
     monkeypatch.setattr(console, "run", lambda specs: pytest.fail("it was started"))
     monkeypatch.syspath_prepend(tmp_path)
     (tmp_path / "ending_skills.py").write_text("import os\nos._exit(0)\n", encoding="utf-8")
-    (tmp_path / "ender.yaml").write_text("name: ender\nskills: [ending_skills]\n", encoding="utf-8")
+    (tmp_path / "ender.yaml").write_text(
+        "name: ender\nskills: [ending_skills]\nsubsystems: {main: {exclusive_per_process: false, parallel: false}}\n",
+        encoding="utf-8",
+    )
     done = CliRunner().invoke(app, ["launch", "robot", "robot_name:=ender", f"robot:={tmp_path / 'ender.yaml'}"])
     assert done.exit_code == 1 and "ended the process that checked it" in done.stderr
 
