@@ -50,7 +50,7 @@ class Policy:
         """Read the policy of a shipped robot, or a file that is called like its robot; `name` is the robot's namespace if it
         is another one. Raises PolicyError.
         """
-        self._folder = (config_folder() or Path()) / "security"
+        self._folder = config_folder() / "security"
         path = Path(robot)
         try:
             path = shipped if (shipped := self._folder / f"{robot}.xml").exists() else path

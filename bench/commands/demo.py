@@ -211,9 +211,9 @@ def _tell(robot: str, film: bool, begun: float, what: str, out: Path, exited: li
 
 
 def _recorded(robot: str) -> str:
-    from ghostshell_ros.runtime.model_setup import shipped_config
+    from ghostshell_ros.runtime.data import config_folder
 
-    return f"replay:{shipped_config() / 'streams' / f'{robot}_demo.jsonl'}"
+    return f"replay:{config_folder() / 'streams' / f'{robot}_demo.jsonl'}"
 
 
 def _write_film(reel: FilmReel, path: Path) -> None:

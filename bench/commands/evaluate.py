@@ -119,7 +119,7 @@ def _run(
         from bench.evaluation.runner import Plan, Results, run
         from bench.evaluation.settings import settings
         from ghostshell_ros.launcher import LaunchError
-        from ghostshell_ros.runtime.model_setup import shipped_config
+        from ghostshell_ros.runtime.data import config_folder
     except ImportError as error:
         _fail(f"needs the ROS packages and the simulator ({error}); run make setup and the command as ./ghostshell")
     log = out / "nodes.log"
@@ -130,7 +130,7 @@ def _run(
             models = Models(model, fast_model)
             if model == SIMULATED:
                 models = stack.enter_context(simulated(error, scale, SEED, out / "model.log"))
-            folder = settings(shipped_config(), data / "config", models.entries)
+            folder = settings(config_folder(), data / "config", models.entries)
             arguments = {"model": models.model, "config_dir": str(folder)}
             if fast := fast_model or models.fast_model:
                 arguments["fast_model"] = fast

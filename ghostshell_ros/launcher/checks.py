@@ -111,7 +111,7 @@ def model_config(spec: str, models: str) -> ModelConfig:
     from ghostshell_ros.runtime.data import config_folder
     from planners.models.config import load_models, parse_spec
 
-    file = Path(models).expanduser() if models else (config_folder() or Path()) / "models.yaml"
+    file = Path(models).expanduser() if models else config_folder() / "models.yaml"
     return parse_spec(spec, load_models(file))
 
 

@@ -18,14 +18,11 @@ def keys_folder() -> Path:
     return Path(os.environ.get("GHOSTSHELL_KEYS") or data_folder() / "keys").expanduser()
 
 
-def config_folder() -> Path | None:
-    """Return the project's `config` folder, beside the sources or in the installed share; None where it is not installed."""
+def config_folder() -> Path:
+    """Return the project's `config` folder, beside the sources or in the installed share."""
     beside = Path(__file__).resolve().parents[2] / "config"
     if (beside / "models.yaml").is_file():
         return beside
-    from ament_index_python.packages import PackageNotFoundError, get_package_share_directory
+    from ament_index_python.packages import get_package_share_directory
 
-    try:
-        return Path(get_package_share_directory("ghostshell")) / "config"
-    except PackageNotFoundError:
-        return None
+    return Path(get_package_share_directory("ghostshell")) / "config"

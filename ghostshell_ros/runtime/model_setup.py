@@ -64,7 +64,7 @@ def _models_file(node: RuntimeNode) -> Path | None:
 
 def _config(node: RuntimeNode, parameter: str, spec: str) -> ModelConfig:
     try:
-        return parse_spec(spec, load_models(_models_file(node) or shipped_config() / "models.yaml"))
+        return parse_spec(spec, load_models(_models_file(node) or config_folder() / "models.yaml"))
     except ConfigError as error:
         raise NodeStartError(f"parameter {parameter}: {error}") from error
 
@@ -118,15 +118,7 @@ def prepare_models(node: RuntimeNode, clients: Iterable[ModelClient], then: Call
 
 def shipped_file(kind: str, robot: str, parameter: str, named: str) -> Path | None:
     """Return the file that a parameter names, else the one shipped for a robot, if any. Raises NodeStartError."""
-    file = Path(named) if named else shipped_config() / kind / f"{robot}.yaml"
+    file = Path(named) if named else config_folder() / kind / f"{robot}.yaml"
     if named and not file.is_file():
         raise NodeStartError(f"parameter {parameter}: there is no file {file}")
     return file if file.is_file() else None
-
-
-def shipped_config() -> Path:
-    """Return the project's `config` folder, beside the sources or in the installed share. Raises NodeStartError without one."""
-    folder = config_folder()
-    if folder is None:
-        raise NodeStartError("the package ghostshell is not installed; build it, or set the parameter models_file")
-    return folder

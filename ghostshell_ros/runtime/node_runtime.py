@@ -244,9 +244,8 @@ PROFILES = "FASTRTPS_DEFAULT_PROFILES_FILE"
 
 def prefer_profiles() -> None:
     """Let Fast DDS read the project's profiles unless the environment names others; before `rclpy.init`."""
-    folder = None if os.environ.get(PROFILES) else config_folder()
-    if folder is not None and (folder / "fastdds.xml").is_file():
-        os.environ[PROFILES] = str(folder / "fastdds.xml")
+    if not os.environ.get(PROFILES):
+        os.environ[PROFILES] = str(config_folder() / "fastdds.xml")
 
 
 def doubled_key(args: Sequence[str]) -> str:

@@ -18,7 +18,7 @@ from ghostshell_ros.runtime.robot_setup import RobotSetup
 from ghostshell_ros.wire.images import to_pixels
 from ghostshell_ros.wire.observation_messages import from_message
 from ghostshell_ros.wire.process_messages import process_of
-from ghostshell_ros.wire.qos import OBSERVATION, SENSORS
+from ghostshell_ros.wire.qos import LATCHED, OBSERVATION, SENSORS
 from ghostshell_ros.wire.sensing import pose_of
 from planners.models.base import Image
 from planners.prompts.prompt import RobotFacts
@@ -53,15 +53,10 @@ class Scene:
         self._odom: tuple[float, bytes] | None = None
         self._image: tuple[float, ImageMsg] | None = None
         node.create_subscription(ObservationMsg, "observation", self._observation, OBSERVATION, raw=True)
+        node.create_subscription(KernelState, "kernel_state", self._kernel_state, LATCHED)
         node.create_subscription(Odometry, "odom", self._odometry, SENSORS, raw=True)
         if send_images:
             node.create_subscription(ImageMsg, "camera/image_raw", self._camera, SENSORS)
-
-    def kernel_state(self, state: KernelState) -> None:
-        """Take the kernel's latest state, and follow its skills."""
-        self._kernel = state
-        if problem := self._robot.follow(state.skills_version):
-            self._node.get_logger().error(problem)
 
     def processes(self, message: ProcessArray) -> None:
         """Take the processes as they are now."""
@@ -134,6 +129,11 @@ class Scene:
     def _observation(self, raw: bytes) -> None:
         self._observed, self._seen = (self.steady_now(), raw), None
         self._heard()
+
+    def _kernel_state(self, state: KernelState) -> None:
+        self._kernel = state
+        if problem := self._robot.follow(state.skills_version):
+            self._node.get_logger().error(problem)
 
     def _odometry(self, raw: bytes) -> None:
         self._odom = (self.steady_now(), raw)

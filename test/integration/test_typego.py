@@ -14,14 +14,14 @@ from bench.evaluation.robot import brought_up
 from bench.evaluation.runner import Key, Plan, Results, run
 from bench.evaluation.settings import settings
 from bench.evaluation.trace import Trace
-from ghostshell_ros.runtime.model_setup import shipped_config
+from ghostshell_ros.runtime.data import config_folder
 
 pytestmark = pytest.mark.slow
 
 
 @pytest.mark.timeout(240)
 def test_a_direct_command_is_done_and_one_that_is_not_understood_is_not(tmp_path: Path) -> None:
-    config = settings(shipped_config(), tmp_path / "config", {})
+    config = settings(config_folder(), tmp_path / "config", {})
     arguments = {"model": "offline", "config_dir": str(config)}
     plan = Plan(("T2", "T4"), ("stream",), 1, (0.0,), (1.0,), "offline")
     results = Results(tmp_path / "results.jsonl")

@@ -4,7 +4,7 @@
 from collections.abc import Callable
 from functools import partial
 
-from ghostshell.msg import KernelState, LlmChunk, ProcessArray, ProcessHeartbeat, ProcessState
+from ghostshell.msg import LlmChunk, ProcessArray, ProcessHeartbeat, ProcessState
 from ghostshell.msg import Plan as PlanMsg
 from ghostshell.srv import Interrupt, JudgeCondition
 from rclpy.task import Future
@@ -106,7 +106,6 @@ class ActionPlanner(RuntimeNode):
         self.create_subscription(ProcessArray, "processes", self._process_states, LATCHED)
         self.create_subscription(PlanMsg, "plans", self._plan, PLANS)
         read_events(self, self._event)
-        self.create_subscription(KernelState, "kernel_state", self._scene.kernel_state, LATCHED)
         self._heartbeat = self.create_publisher(ProcessHeartbeat, "planner_heartbeat", SENSORS)
         self.steady_timer(BEAT_S, self._beat)
         self.create_service(Interrupt, "~/interrupt", self._interrupt)

@@ -3,28 +3,44 @@
 
 import secrets
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 from ghostshell.msg import FunctionToken as TokenMsg
 from ghostshell.msg import KernelState, ProcessHeartbeat
+from ghostshell.msg import Observation as ObservationMsg
 from ghostshell.msg import StepQueue as StepQueueMsg
-from ghostshell.srv import Interrupt
+from ghostshell.srv import Interrupt, JudgeCondition
+from rclpy.serialization import deserialize_message
 
 from function_tokens.parsing.tokens import FunctionToken
+from function_tokens.scheduling.calls import Executor
+from function_tokens.scheduling.conditions import Answer, Verdict
 from function_tokens.scheduling.queues import StepQueue
 from function_tokens.scheduling.scheduler import Scheduler, SchedulerSettings
-from ghostshell_ros.nodes.channel_scheduler.step_conditions import StepConditions
-from ghostshell_ros.nodes.channel_scheduler.verdicts import Verdicts
 from ghostshell_ros.runtime.kernel_executor import KernelLink, ProcessExecutor
-from ghostshell_ros.runtime.model_setup import deadlines_of
-from ghostshell_ros.runtime.node import RosClock, RuntimeNode
-from ghostshell_ros.runtime.robot_setup import declare_robot
+from ghostshell_ros.runtime.layer_model import LayerModel
+from ghostshell_ros.runtime.model_setup import deadlines_of, optional_model
+from ghostshell_ros.runtime.node import RosClock, RuntimeNode, SteadyClock
+from ghostshell_ros.runtime.robot_setup import RobotSetup, declare_robot
+from ghostshell_ros.runtime.scene import Scene
+from ghostshell_ros.runtime.service_client import ServiceClient
 from ghostshell_ros.wire.events import EventWriter
-from ghostshell_ros.wire.qos import LATCHED, QUEUES, SENSORS, STREAM
+from ghostshell_ros.wire.observation_messages import from_message
+from ghostshell_ros.wire.qos import LATCHED, OBSERVATION, QUEUES, SENSORS, STREAM
 from ghostshell_ros.wire.values import TOKEN_NUMBERS, ros_text
-from skill_kernel.codes import ParseCode, TaskCode
+from planners.models.base import ModelRequest
+from planners.models.model_call import AnswerEnd
+from planners.verdict import WeighingExecutor, load_verdicts
+from skill_kernel.codes import ModelCode, ParseCode, TaskCode
 from skill_kernel.config.sections import CAUSE_CHARS, shown
-from skill_kernel.events import CallEvent, Notice, ProcessEvent, ProcessKind, StreamEvent, StreamKind
+from skill_kernel.events import CallEvent, ModelEvent, Notice, ProcessEvent, ProcessKind, StreamEvent, StreamKind
+from skill_kernel.guard import GuardError
+from skill_kernel.guard.condition_text import holds, read_condition
+from skill_kernel.observation.accessors import View, accessors_of
+from skill_kernel.observation.model import Observation
+from skill_kernel.robot import RobotConfig
 
 KINDS = {number: kind for kind, number in TOKEN_NUMBERS.items()}
 
@@ -42,6 +58,110 @@ JUDGE_MARGIN_S = 0.5
 
 AT_REST = 2
 """Without calls, one of so many heartbeats is sent."""
+
+VERDICT_ROLE = "verdict"
+"""Role of the verdicts' model in events, usage and budgets."""
+
+READ_AHEAD = 256
+"""Conditions that are kept compiled."""
+
+
+class Verdicts:
+    """Declare `verdicts`, `verdict_model` and `models_file`, and weigh calls if a verdict is named. Without one nothing is
+    subscribed and no call takes longer."""
+
+    def __init__(self, node: RuntimeNode, robot: RobotSetup) -> None:
+        names = node.declare("verdicts", [""], "verdicts that weigh each call before dispatch, by their installed names")
+        self._client = optional_model(node, "verdict_model", "model that verdicts may ask; empty: none", robot)
+        self._clock = SteadyClock(node)
+        self._verdicts = load_verdicts([name for name in names if name])
+        if self._verdicts:
+            images = any(verdict.wants_images for verdict in self._verdicts)
+            self.robot = Scene(node, robot, send_images=images)
+            events = EventWriter(node, ModelEvent, Notice)
+            self._models = LayerModel(node, {VERDICT_ROLE: self._client} if self._client is not None else {}, events)
+
+    def before(self, executor: Executor, process_id: str) -> WeighingExecutor | None:
+        """Return the executor that weighs the calls of a process first; None without a verdict."""
+        if not self._verdicts:
+            return None
+        return WeighingExecutor(executor, process_id, self._verdicts, self, self._clock)
+
+    def ask(self, process_id: str, request: ModelRequest, on_end: Callable[[AnswerEnd], None]) -> None:
+        """Ask the verdicts' model."""
+        if self._client is None:
+            why = "no model is set; name one in the parameter verdict_model"
+            on_end(AnswerEnd("", int(ModelCode.MODEL_REFUSED), why))
+        else:
+            self._models.ask(VERDICT_ROLE, process_id, request, lambda text: None, on_end)
+
+    def close(self) -> None:
+        """Let every answer go."""
+        if self._verdicts:
+            self._models.close()
+        if self._client is not None:
+            self._client.close()
+
+
+class StepConditions:
+    """Implement `scheduling.conditions.ConditionSource` for all processes. On the executor's thread only.
+
+    Subscribes `observation`; calls the service `judge_condition` for what is no expression over accessors, and takes a
+    judge that has not answered within `judge_s` as one who cannot tell.
+    """
+
+    def __init__(self, node: RuntimeNode, robot: RobotConfig, *, judge_s: float) -> None:
+        self._node = node
+        self._judge_s = judge_s
+        self._accessors = accessors_of(robot)
+        self._newest: tuple[bytes, float, float] | None = None
+        self._read = lru_cache(READ_AHEAD)(lambda text: read_condition(text, self._accessors))
+        self._judge = ServiceClient(node, JudgeCondition, "judge_condition")
+        node.create_subscription(ObservationMsg, "observation", self._on_observation, OBSERVATION, raw=True)
+        # An empty condition costs no model.
+        self._judge.prove(JudgeCondition.Request)
+
+    def fault(self, text: str) -> str:
+        """Return what is wrong with a condition that is meant as code, "" for a sentence."""
+        try:
+            self._read(text)
+        except GuardError as error:
+            return error.message
+        return ""
+
+    def ask(self, text: str, answer: Answer, process_id: str) -> None:
+        """Answer from the newest observation at once, or by a model later."""
+        try:
+            condition = self._read(text)
+        except GuardError as error:
+            answer(Verdict(None, error.message))
+            return
+        if condition.expression is not None:
+            view = View(self._observation(), self._accessors, self._node.steady_now())
+            answer(Verdict(*holds(condition.expression, view.call)))
+        elif not self._judge.discovered():
+            known = ", ".join(sorted(self._accessors)) or "none, this robot observes nothing"
+            why = f"it is no expression over accessors ({known}), and no model judges sentences here"
+            answer(Verdict(None, why))
+        else:
+            request = JudgeCondition.Request(process_id=process_id, condition=condition.text)
+            self._judge.ask(request, lambda response: answer(self._verdict(response)), deadline_s=self._judge_s)
+
+    def _verdict(self, response: JudgeCondition.Response | None) -> Verdict:
+        if response is None:
+            return Verdict(None, f"no model judged it within {self._judge_s:g} s")
+        if not response.known:
+            return Verdict(None, response.error_msg or response.reason or "the model cannot tell")
+        return Verdict(response.holds, response.reason)
+
+    def _observation(self) -> Observation | None:
+        if self._newest is None:
+            return None
+        raw, now, ros_now_s = self._newest
+        return from_message(deserialize_message(raw, ObservationMsg), now, ros_now_s)
+
+    def _on_observation(self, raw: bytes) -> None:
+        self._newest = (raw, self._node.steady_now(), self._node.now_s())
 
 
 @dataclass
@@ -167,7 +287,6 @@ class ChannelScheduler(RuntimeNode):
         if problem := self._robot.follow(state.skills_version):
             self.get_logger().error(problem)
         self._link.kernel_changed()
-        self._verdicts.kernel_state(state)
         self._paused = frozenset(hold.process_id for hold in state.processes if hold.pause_causes)
         for process_id, process in self._processes.items():
             self.guarded(process.scheduler.pause, process_id)(process_id in self._paused)

@@ -3,8 +3,8 @@
 
 from functools import partial
 
-from ghostshell.msg import KernelState, ProcessArray, ProcessState
 from ghostshell.msg import Plan as PlanMsg
+from ghostshell.msg import ProcessArray, ProcessState
 
 from function_tokens.builtins import STEP_NAMES
 from ghostshell_ros.runtime.layer_model import LayerModel, ModelBudget
@@ -56,7 +56,6 @@ class TaskPlannerNode(RuntimeNode):
         self._began_s = self.now_s()
         self.create_subscription(ProcessArray, "processes", self._processes, LATCHED)
         read_events(self, self._event, CallEvent, ProcessEvent, ModelEvent)
-        self.create_subscription(KernelState, "kernel_state", self._scene.kernel_state, LATCHED)
         self.steady_timer(LOOK_S, self._look)
         self._system()  # It takes the time of many messages, and the first task should not wait for it
         prepare_models(self, [self._client])
