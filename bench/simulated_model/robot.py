@@ -133,14 +133,13 @@ def _skill(name: str, rest: str, channel: str) -> Skill:
         description=(ast.get_docstring(stub, clean=False) or "").replace("\n    ", "\n"),
         subsystems=tuple(channel.split(" + ")),
         nominal_s=1.0,
-        stop_s=None,
+        stop_s=0.0,
         on_failure="end_turn",
         speaks_text=content is not None,
         signature=inspect.Signature(parameters),
         content=content.arg if content is not None else None,
         content_streams=False,
         injected=frozenset(),
-        interface_only=True,
     )
 
 

@@ -72,7 +72,6 @@ def skill_of(info: Any) -> Skill:
         content=content,
         content_streams=False,
         injected=frozenset(),
-        interface_only=False,
     )
 
 

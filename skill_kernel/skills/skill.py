@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-import dis
-import functools
 import inspect
 import math
 import re
@@ -30,8 +28,6 @@ the skill stands as an open element and runs until it is reset.
 
 _PLACEHOLDER = re.compile(r"\{(\w+)\}")
 _NAME = re.compile(r"[^\W\d][\w.:\-]*")
-_OF_INTERFACES = frozenset({"SkillReturn", "success", "failure", "interruption", "NotImplementedError", "str"})
-"""Names that the body of a function may use that only declares a skill."""
 
 
 class SkillDefinitionError(ValueError):
@@ -108,7 +104,6 @@ class Skill:
     content: str | None
     content_streams: bool
     injected: frozenset[str]
-    interface_only: bool
     idempotent: bool = False
     remaining: Callable[..., Mapping[str, Any] | None] | None = None
 
@@ -137,7 +132,7 @@ class Skill:
         value = self.nominal_s
         if callable(value):
             try:
-                value = _call_nominal(value, self, arguments)
+                value = value(**{n: arguments[n] for n in inspect.signature(value).parameters if n in arguments})
             except Exception as error:
                 why = f"{type(error).__name__}: {error}"
                 raise SkillDefinitionError(f"nominal_s of skill '{self.name}' cannot be worked out ({why})") from error
@@ -153,9 +148,7 @@ class Skill:
         """Return the longest time a stop may take, in seconds: `stop_s`, or for an atomic skill its whole duration (law C9)."""
         if self.stop_s is not None:
             return self.stop_s
-        if self.interruptible or self.interface_only:
-            return 0.0
-        return self.nominal_for(arguments)
+        return 0.0 if self.interruptible else self.nominal_for(arguments)
 
 
 def robot_skill(
@@ -223,7 +216,6 @@ def robot_skill(
             content=marked[0][0] if marked else None,
             content_streams=bool(marked and marked[0][1].streams),
             injected=frozenset(p for p in signature.parameters if p in INJECTED),
-            interface_only=_only_declares(function),
             idempotent=idempotent,
             remaining=remaining,
         )
@@ -253,26 +245,3 @@ def _resolved_signature(function: Callable[..., Any], name: str) -> inspect.Sign
         raise SkillDefinitionError(f"skill '{name}': its annotations do not resolve ({error})") from error
     parameters = [p.replace(annotation=hints.get(p.name, str)) for p in signature.parameters.values()]
     return signature.replace(parameters=parameters, return_annotation=hints.get("return", inspect.Signature.empty))
-
-
-def _call_nominal(nominal: Callable[..., float], skill: Skill, arguments: Mapping[str, Any]) -> float:
-    known = {n: arguments[n] for n in skill.signature.parameters if n in arguments}
-    wanted = _parameters(nominal)
-    if any(p.kind is p.VAR_KEYWORD for p in wanted):
-        return nominal(**known)
-    if all(p.name in known or p.default is not p.empty for p in wanted):
-        return nominal(**{p.name: known[p.name] for p in wanted if p.name in known})
-    return nominal(*list(known.values())[: len(wanted)])
-
-
-@functools.lru_cache(maxsize=512)
-def _parameters(function: Callable[..., Any]) -> tuple[inspect.Parameter, ...]:
-    return tuple(inspect.signature(function).parameters.values())
-
-
-def _only_declares(function: Callable[..., Any]) -> bool:
-    """Return whether the body does nothing but return, so that there is nothing to stop (an interface without a binding)."""
-    code = getattr(function, "__code__", None)
-    if code is None or code.co_freevars or not _OF_INTERFACES.issuperset(code.co_names):
-        return False
-    return not any(i.opname.startswith("STORE") or i.argval in INJECTED for i in dis.get_instructions(code))

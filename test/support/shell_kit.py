@@ -10,47 +10,47 @@ from skill_kernel import Content, SkillReturn, robot_skill
 from skill_kernel.skills.registry import SkillRegistry
 
 
-@robot_skill("walk", subsystem="legs", nominal_s=lambda s: s)
+@robot_skill("walk", subsystem="legs", nominal_s=lambda s: s, stop_s=0.0)
 def walk(s: float = 1.0) -> SkillReturn:
     """Walk for some seconds."""
 
 
-@robot_skill("turn", subsystem="legs", nominal_s=lambda s: s)
+@robot_skill("turn", subsystem="legs", nominal_s=lambda s: s, stop_s=0.0)
 def turn(s: float = 1.0) -> SkillReturn:
     """Turn for some seconds."""
 
 
-@robot_skill("spin", subsystem="legs", nominal_s=30.0)
+@robot_skill("spin", subsystem="legs", nominal_s=30.0, stop_s=0.0)
 def spin() -> SkillReturn:
     """Spin until reset."""
 
 
-@robot_skill("nod", subsystem="head", nominal_s=lambda s: s)
+@robot_skill("nod", subsystem="head", nominal_s=lambda s: s, stop_s=0.0)
 def nod(s: float = 1.0) -> SkillReturn:
     """Nod."""
 
 
-@robot_skill("swing", subsystem="ear_{side}", nominal_s=lambda side, s: s)
+@robot_skill("swing", subsystem="ear_{side}", nominal_s=lambda side, s: s, stop_s=0.0)
 def swing(side: str = "left", s: float = 1.0) -> SkillReturn:
     """Swing an ear."""
 
 
-@robot_skill("both_ears", subsystem=("ear_left", "ear_right"), nominal_s=lambda s: s)
+@robot_skill("both_ears", subsystem=("ear_left", "ear_right"), nominal_s=lambda s: s, stop_s=0.0)
 def both_ears(s: float = 1.0) -> SkillReturn:
     """Swing both ears."""
 
 
-@robot_skill("music", subsystem="bgm", nominal_s=60.0)
+@robot_skill("music", subsystem="bgm", nominal_s=60.0, stop_s=0.0)
 def music() -> SkillReturn:
     """Play music until reset."""
 
 
-@robot_skill("note", subsystem="board", nominal_s=lambda text: float(len(text)))
+@robot_skill("note", subsystem="board", nominal_s=lambda text: float(len(text)), stop_s=0.0)
 def note(text: Content) -> SkillReturn:
     """Write something on the board."""
 
 
-@robot_skill("ping", nominal_s=1.0)
+@robot_skill("ping", nominal_s=1.0, stop_s=0.0)
 def ping() -> SkillReturn:
     """Something that disturbs nobody."""
 

@@ -35,7 +35,7 @@ class Gait(Enum):
     SLOW = "slow"
     FAST = "fast"
 
-@robot_skill("walk", "walk some seconds", subsystem="legs", nominal_s=lambda s: s)
+@robot_skill("walk", "walk some seconds", subsystem="legs", nominal_s=lambda seconds: seconds)
 def go(seconds: float = 1.0, gait: Gait = Gait.SLOW, stop_evt=None, pause_evt=None) -> SkillReturn:
     while not stop_evt.wait(0.1):
         pass

@@ -38,13 +38,7 @@ def tell(text: Content) -> SkillReturn:
     """Tell."""
 
 
-@robot_skill("later", subsystem="legs", nominal_s=7.0)
-def later() -> SkillReturn:
-    """Stand for a skill that is declared here and bound elsewhere."""
-    raise NotImplementedError
-
-
-ODD = Mapper(SkillRegistry([f.__robot_skill__ for f in (point, drive, tell, later)]))
+ODD = Mapper(SkillRegistry([f.__robot_skill__ for f in (point, drive, tell)]))
 
 
 def refusal(name: str, attrs: Mapping[str, str], by: Mapper | None = None) -> Refusal:
@@ -97,10 +91,6 @@ def test_a_duration_that_cannot_be_worked_out_is_reported_and_stops_nothing(attr
 def test_text_given_as_an_attribute_comes_before_the_content() -> None:
     run = dry_run('<tell text="ab"/><tell text="ab">cd</tell><tell/>', ODD)
     assert [(c.arguments["text"], c.end_s) for c in run.calls] == [("ab", 2), ("abcd", 6), ("", 6)]
-
-
-def test_an_interface_whose_body_only_raises_can_be_reset_at_once_c5() -> None:
-    assert rows(dry_run("<later>Hi</later>", ODD))[0] == ("later", 0, 1, "DONE")
 
 
 def test_text_behind_the_end_of_a_turn_is_recorded_as_dropped_c10() -> None:
