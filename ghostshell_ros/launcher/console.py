@@ -2,15 +2,12 @@
 """The launch runner in a terminal: shows what the processes say and takes Ctrl-C, as `ros2 launch` does."""
 
 import contextlib
-import datetime
 import os
 import signal
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
 from types import FrameType
-from typing import TextIO
 
 from ghostshell_ros.launcher.launch_file import DeclaredArgument
 from ghostshell_ros.launcher.runner import Event, LaunchRun, Output, Report, Started
@@ -39,12 +36,11 @@ def run(specs: Sequence[ProcessSpec]) -> int:
     The exit status is that of `ros2 launch`: 0 when they ended or were interrupted, whatever their own codes, and 1
     when the runner itself was terminated; besides, 1 when a node could not start as it is configured.
     """
-    with _open_log(specs) or contextlib.nullcontext() as log:
-        printer = _Printer(specs, log)
-        with LaunchRun(specs, listener=printer.show) as processes, _signals(processes, printer):
-            printer.on_broken_pipe = processes.request_stop
-            processes.start()
-            processes.wait()
+    printer = _Printer()
+    with LaunchRun(specs, listener=printer.show) as processes, _signals(processes, printer):
+        printer.on_broken_pipe = processes.request_stop
+        processes.start()
+        processes.wait()
     return 1 if printer.terminated or processes.refused else 0
 
 
@@ -52,55 +48,27 @@ def arguments_text(arguments: Sequence[DeclaredArgument]) -> str:
     """Return what `--show-args` prints, in the form of `ros2 launch`."""
     lines = ["Arguments (pass arguments as '<name>:=<value>'):"]
     for argument in arguments:
-        lines += ["", f"    '{argument.name}':{'*' if argument.conditional else ''}", f"        {argument.description}"]
+        lines += ["", f"    '{argument.name}':", f"        {argument.description}"]
         if argument.default is not None:
             lines.append(f"        (default: '{argument.default}')")
     if not arguments:
         lines += ["", "  No arguments."]
-    if any(argument.conditional for argument in arguments):
-        lines += ["", "* argument(s) which are only used if specific conditions occur"]
     return "\n".join(lines)
 
 
-def _open_log(specs: Sequence[ProcessSpec]) -> TextIO | None:
-    """Open the launch log if any process writes to it."""
-    if all(spec.output == "screen" for spec in specs):
-        return None
-    own, home = os.environ.get("ROS_LOG_DIR"), os.environ.get("ROS_HOME")
-    base = Path(own).expanduser() if own else Path(home or "~/.ros").expanduser() / "log"
-    stamp = datetime.datetime.now().astimezone().strftime("%Y-%m-%d-%H-%M-%S-%f")
-    folder = base / f"{stamp}-ghostshell-{os.getpid()}"
-    try:
-        folder.mkdir(parents=True)
-        log = (folder / "launch.log").open("w", encoding="utf-8", buffering=1)
-    except OSError as error:
-        print(f"cannot write a log below '{base}': {error.strerror}", file=sys.stderr)
-        return None
-    print(f"[INFO] [launch]: output that is not shown here goes to {folder}/launch.log", flush=True)
-    return log
-
-
 class _Printer:
-    """Write events to the terminal and the log, and request a stop when the terminal is gone."""
+    """Write events to the terminal, and request a stop when it is gone."""
 
-    def __init__(self, specs: Sequence[ProcessSpec], log: TextIO | None) -> None:
-        self._outputs = {spec.name: spec.output for spec in specs}
-        self._log = log
+    def __init__(self) -> None:
         self._silent = False
         self.terminated = False
         self.on_broken_pipe: Callable[[], None] = lambda: None
 
     def show(self, event: Event) -> None:
-        line = _line(event)
-        kind = self._outputs[event.name] if isinstance(event, Output) else "both"
-        if kind != "screen" and self._log is not None:
-            with contextlib.suppress(OSError):  # a full disk must not end the robot
-                self._log.write(f"{line}\n")
-        shown = kind != "log" or (isinstance(event, Output) and event.stream == "stderr")
-        if self._silent or not shown:
+        if self._silent:
             return
         try:
-            print(line, flush=True)
+            print(_line(event), flush=True)
         except OSError:  # a closed pipe, or a terminal that hung up
             self._silent = True
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -3,7 +3,6 @@
 
 import os
 import re
-import shlex
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -12,7 +11,7 @@ from typing import Any
 
 from lxml import etree
 
-from ghostshell_ros.launcher import substitution, values
+from ghostshell_ros.launcher import substitution
 from ghostshell_ros.launcher.specs import (
     InlineParameters,
     LaunchError,
@@ -28,10 +27,10 @@ PACKAGE = "ghostshell"
 NAMESPACE = "ros_namespace"
 """The variable in which launch keeps the pushed namespace."""
 
-_ACTIONS = "arg let set_env push_ros_namespace group include node executable"
-_PROCESS = "output respawn respawn_delay respawn_max_retries on_exit sigterm_timeout sigkill_timeout"
+_ACTIONS = "let set_env push_ros_namespace group include node executable"
+_PROCESS = "output respawn respawn_delay respawn_max_retries on_exit"
 _GRAMMAR = {
-    "launch": ("", "", _ACTIONS),
+    "launch": ("", "", f"arg {_ACTIONS}"),
     "arg": ("name", "default description", "choice"),
     "choice": ("value", "", ""),
     "let": ("name value", "", ""),
@@ -40,7 +39,7 @@ _GRAMMAR = {
     "group": ("", "scoped", _ACTIONS),
     "include": ("file", "", "arg"),
     "include/arg": ("name value", "", ""),
-    "node": ("exec", f"pkg name namespace exec_name args ros_args {_PROCESS}", "param remap env"),
+    "node": ("exec", f"pkg name namespace args ros_args {_PROCESS}", "param remap env"),
     "executable": ("cmd", f"name {_PROCESS}", "env"),
     "param": ("name value", "type", ""),
     "param from a file": ("from", "", ""),
@@ -51,11 +50,11 @@ _GRAMMAR = {
 
 Actions may have `if` or `unless` besides.
 """
-_FIXED = "description on_exit type scoped respawn_delay respawn_max_retries sigterm_timeout sigkill_timeout".split()
+_FIXED = "description on_exit type scoped respawn_delay respawn_max_retries".split()
 """Attributes in which launch allows no substitution."""
 
-_UNSUPPORTED_VARIABLES = ("launch-prefix", "launch-prefix-filter", "emulate_tty", "global_params", "ros_remaps")
 _OUTPUTS = ("screen", "log", "both")
+"""What launch knows; here all is shown on the screen."""
 _MAX_INCLUDE_DEPTH = 50
 OWN_CHECKS = "/ghostshell doctor --before-launch "
 """The only command that a launch file may have run (`$(command …)`)."""
@@ -73,7 +72,6 @@ class DeclaredArgument:
     description: str
     default: str | None
     """As it stands in the file, or None when the argument must be given."""
-    conditional: bool
 
 
 def describe(
@@ -125,21 +123,15 @@ def _find(name: str | os.PathLike[str], environment: Mapping[str, str]) -> Path:
 
 
 def _declared(root: Any) -> Iterator[DeclaredArgument]:
-    for element in root.iter("arg"):
-        if element.getparent().tag != "include":
-            conditional = any("if" in group.attrib or "unless" in group.attrib for group in element.iterancestors("group"))
-            choices = _choices(element)
-            parts = (substitution.unescape(element.get("description", "")), f"One of: {', '.join(choices)}." if choices else "")
-            description = " ".join(filter(None, parts)) or "no description given"
-            yield DeclaredArgument(_argument_name(element), description, element.get("default"), conditional)
-
-
-def _argument_name(element: Any) -> str:
-    return substitution.unescape(element.get("name"))
+    for element in root.iterchildren("arg"):
+        choices = _choices(element)
+        parts = (element.get("description"), f"One of: {', '.join(choices)}." if choices else "")
+        description = " ".join(filter(None, parts)) or "no description given"
+        yield DeclaredArgument(element.get("name"), description, element.get("default"))
 
 
 def _choices(element: Any) -> list[str]:
-    return [substitution.unescape(choice.get("value")) for choice in element]
+    return [choice.get("value") for choice in element]
 
 
 def _read(path: Path) -> Any:
@@ -192,7 +184,6 @@ class _Performer:
         self.fixed: dict[str, str] = {}
         """Arguments that an include gives to the file it includes, and where."""
         self._files: list[Path] = []
-        self._last_included = Path()
 
     def include(self, path: Path, given: tuple[str, ...], place: str | None) -> None:
         if len(self._files) >= _MAX_INCLUDE_DEPTH:
@@ -208,14 +199,13 @@ class _Performer:
             self.fixed.update(dict.fromkeys(own.intersection(given), place))
             own.difference_update(given)
         self.declared |= own
-        missing = [a for a in arguments if not a.conditional and a.default is None and a.name not in given]
+        missing = [a for a in arguments if a.default is None and a.name not in given]
         if missing:
             unknown = [name for name in given if name not in self.declared | self.fixed.keys()]
             near = {name: nearest(name, self.declared, else_known=True).removeprefix("; ") for name in unknown}
             hint = "".join(f"\n  given, but not declared: {name} ({words})" for name, words in near.items())
             listed = "".join(f"\n  {argument.name}:=…  {argument.description}" for argument in missing)
             raise LaunchError(f"'{path}' must be given these arguments:{listed}{hint}", place)
-        self._last_included = path
         self._files.append(path)
         for element in root:
             self._perform(element)
@@ -232,7 +222,7 @@ class _Performer:
         if tag == "arg":
             self._declare(element)
         elif tag == "let":
-            self._set(get("name"), get("value"), place)
+            self.variables[get("name")] = get("value")
         elif tag == "set_env":
             self.environment[get("name")] = get("value")
         elif tag == "push_ros_namespace":
@@ -241,13 +231,13 @@ class _Performer:
             before = dict(self.variables), dict(self.environment)
             for child in element:
                 self._perform(child)
-            if values.typed(element.get("scoped", "true"), "bool", place):
+            if substitution.typed(element.get("scoped", "true"), "bool", place):
                 self.variables, self.environment = before
         elif tag == "include":
             path = Path(get("file"))
             names = tuple(self._get(argument, "name") for argument in element)
             for name, argument in zip(names, element, strict=True):
-                self._set(name, self._get(argument, "value"), place)
+                self.variables[name] = self._get(argument, "value")
             self.include(path, names, place)
         else:
             self._add_process(element)
@@ -256,54 +246,42 @@ class _Performer:
         for name, wanted in (("if", True), ("unless", False)):
             if name in element.attrib:
                 text = self._get(element, name).strip().lower()
-                if text not in values.TRUTH:
+                if text not in substitution.TRUTH:
                     raise LaunchError(f"condition is '{text}', it must be true, 1, false or 0", self._place(element))
-                return values.TRUTH[text] is wanted
+                return substitution.TRUTH[text] is wanted
         return True
 
     def _declare(self, element: Any) -> None:
-        name, choices, place = _argument_name(element), _choices(element), self._place(element)
+        name, choices = element.get("name"), _choices(element)
         if name not in self.variables:
-            if "default" not in element.attrib:
-                raise LaunchError(f"argument '{name}' must be given", place)
-            self._set(name, self._get(element, "default"), place)
+            self.variables[name] = self._get(element, "default")
         value = self.variables[name]
         if choices and value not in choices:
-            raise LaunchError(f"argument '{name}' is '{value}', it must be one of {', '.join(choices)}", place)
-
-    def _set(self, name: str, value: str, place: str) -> None:
-        if name in _UNSUPPORTED_VARIABLES:
-            raise LaunchError(
-                f"the variable '{name}' has a meaning of its own for ros2 launch, which is not "
-                "supported here; take another name",
-                place,
-            )
-        self.variables[name] = value
+            raise LaunchError(f"argument '{name}' is '{value}', it must be one of {', '.join(choices)}", self._place(element))
 
     def _add_process(self, element: Any) -> None:
         get, place = partial(self._get, element), self._place(element)
-        label = get("exec_name" if element.tag == "node" else "name")
+        label = "" if element.tag == "node" else get("name")
         command = self._node_command(element) if element.tag == "node" else tuple(self._words(element, "cmd"))
         if not command:
             raise LaunchError("attribute 'cmd' of <executable> is empty", place)
-        output = get("output") or "log"
-        if output not in _OUTPUTS:
+        if (output := get("output") or "screen") not in _OUTPUTS:
             raise LaunchError(f"output is '{output}', only {', '.join(_OUTPUTS)} are known here", place)
         if element.get("on_exit", "shutdown") != "shutdown":
             raise LaunchError(f"attribute 'on_exit' is '{element.get('on_exit')}', it can only be 'shutdown'", place)
+        delay_s = substitution.typed(text := element.get("respawn_delay", "0"), "float", place)
+        if not 0.0 <= delay_s < float("inf"):
+            raise LaunchError(f"'respawn_delay' of <{element.tag}> is '{text}', it must be seconds, not negative", place)
         own = {self._get(env, "name"): self._get(env, "value") for env in element.iterchildren("env")}
         self.specs.append(
             ProcessSpec(
                 name=f"{label or os.path.basename(str(command[0]))}-{len(self.specs) + 1}",
                 command=command,
                 environment=self.environment | own,
-                output=output,
-                respawn=bool(values.typed(get("respawn") or "false", "bool", place)),
-                respawn_delay_s=self._seconds(element, "respawn_delay", "0"),
-                respawn_max_retries=int(values.typed(element.get("respawn_max_retries", "-1"), "int", place)),
+                respawn=substitution.typed(get("respawn") or "false", "bool", place),
+                respawn_delay_s=delay_s,
+                respawn_max_retries=substitution.typed(element.get("respawn_max_retries", "-1"), "int", place),
                 shutdown_on_exit="on_exit" in element.attrib,
-                sigterm_timeout_s=self._seconds(element, "sigterm_timeout", self.variables.get("sigterm_timeout", "5")),
-                sigkill_timeout_s=self._seconds(element, "sigkill_timeout", self.variables.get("sigkill_timeout", "5")),
             )
         )
 
@@ -339,8 +317,11 @@ class _Performer:
     def _parameters(self, element: Any, target: str) -> str | InlineParameters:
         """Return the file that a <param> names, or the parameter that it gives."""
         if "from" not in element.attrib:
-            text, kind = element.get("value"), element.get("type", "yaml")
-            value = values.parameter(text, kind, self._place(element), partial(self._performed, place=self._place(element)))
+            kind, place = element.get("type", "yaml"), self._place(element)
+            template = substitution.parse(element.get("value"), place)
+            if kind == "yaml" and len(template) > 1 and any(isinstance(p, str) and set("'\"") & set(p) for p in template):
+                raise LaunchError("a substitution and quotes in one value: give the parameter a type", place)
+            value = substitution.typed(self._performed(template, place), kind, place)
             return InlineParameters(target, {self._get(element, "name"): value})
         path = self._get(element, "from")
         if not os.path.isfile(path):
@@ -364,28 +345,15 @@ class _Performer:
             )
         return absolute
 
-    def _seconds(self, element: Any, name: str, default: str) -> float:
-        text, place = element.get(name, default), self._place(element)
-        seconds = float(values.typed(text, "float", place))
-        if not 0.0 <= seconds < float("inf"):
-            wanted = "it must be a number of seconds, not negative"
-            raise LaunchError(f"'{name}' of <{element.tag}> is '{text}', {wanted}", place)
-        return seconds
-
     def _words(self, element: Any, name: str) -> list[str]:
-        """Return the words of a command line; its text is split as by a shell, the result of a substitution never is."""
+        """Return the words of a command line; its text is split at spaces, the result of a substitution never is."""
         place = self._place(element)
         template = substitution.parse(element.get(name, ""), place)
-        for piece in template:
-            try:
-                shlex.split(piece if isinstance(piece, str) else "")
-            except ValueError as error:
-                raise LaunchError(
-                    f"'{str(piece).strip()}' cannot be split into words: {error}; quotes may not reach over a substitution",
-                    place,
-                ) from error
+        text = "".join(piece if isinstance(piece, str) else _CALL_HERE for piece in template)
+        if set("'\"") & set(text):
+            raise LaunchError(f"quotes in '{name}' are not known here; put a text with spaces into a <let>", place)
         results = iter([self._call(piece, place) for piece in template if isinstance(piece, Call)])
-        words = shlex.split("".join(piece if isinstance(piece, str) else _CALL_HERE for piece in template))
+        words = text.split()
         return [re.sub(_CALL_HERE, lambda _: next(results), word) for word in words]
 
     def _get(self, element: Any, name: str) -> str:
@@ -402,9 +370,9 @@ class _Performer:
             if call.name in ("var", "env"):
                 return self._look_up(call.name, arguments)
             if call.name == "dirname":
-                return self._directory()
+                return os.path.dirname(os.path.abspath(self._files[-1]))
             if call.name == "equals":
-                return values.equal(*arguments)
+                return substitution.equal(*arguments)
             if call.name == "command":
                 if OWN_CHECKS not in arguments[0]:
                     raise LaunchError(f"'{arguments[0][:80]}' is not run here; use ros2 launch, or write what it prints")
@@ -423,12 +391,3 @@ class _Performer:
         if kind == "env":
             raise LaunchError(f"environment variable '{arguments[0]}' is not set and no default is given")
         raise LaunchError(f"variable '{arguments[0]}' is not set{nearest(arguments[0], self.variables, else_known=True)}")
-
-    def _directory(self) -> str:
-        here = os.path.dirname(os.path.abspath(self._files[-1]))
-        if os.path.dirname(os.path.abspath(self._last_included)) != here:
-            raise LaunchError(
-                f"after an <include>, ros2 launch means the folder of '{self._last_included}' and not "
-                "of this file; put $(dirname) into a <let> before the <include>"
-            )
-        return here

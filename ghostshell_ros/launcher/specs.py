@@ -41,8 +41,6 @@ class ProcessSpec:
     """Label in the output: the executable's name and a running number, from 1."""
     command: tuple[str | InlineParameters, ...]
     environment: Mapping[str, str]
-    output: str = "log"
-    """`screen`: both streams; `log`: stdout to the log file, stderr to both; `both`: everything to both."""
     respawn: bool = False
     respawn_delay_s: float = 0.0
     respawn_max_retries: int = -1

@@ -128,7 +128,7 @@ sys.path[:0] = [{tests!r}, {integration!r}]
 from ghostshell_ros.launcher import InlineParameters
 from ghostshell_ros.launcher.console import run
 from test_fork_server import spec
-specs = [replace(spec(Path({folder!r}), number), output="screen") for number in (1, 2)]
+specs = [spec(Path({folder!r}), number) for number in (1, 2)]
 parameters = ("--params-file", InlineParameters("/**", {{"at_hand": 1}}))
 outliving = {{**specs[1].environment, "GHOSTSHELL_OUTLIVE": "true"}}
 run([replace(specs[0], command=(*specs[0].command, *parameters)), replace(specs[1], environment=outliving)])

@@ -199,7 +199,7 @@ def test_what_cannot_start_is_not_started_again_and_ends_the_launch() -> None:
 
 @pytest.mark.parametrize(("code", "status"), [(0, 0), (1, 0), (os.EX_CONFIG, 1)])
 def test_a_refused_start_is_told_by_the_exit_status(code: int, status: int, capsys: pytest.CaptureFixture[str]) -> None:
-    assert console.run([replace(python(f"raise SystemExit({code})"), output="screen")]) == status
+    assert console.run([python(f"raise SystemExit({code})")]) == status
     assert ("cannot start, as it says above" in capsys.readouterr().out) is bool(status)
 
 
@@ -257,7 +257,7 @@ from ghostshell_ros.launcher import ProcessSpec
 from ghostshell_ros.launcher.console import run
 deaf, fifo, hangs_up = sys.argv[1:]
 signal.signal(signal.SIGHUP, getattr(signal, hangs_up))
-sys.exit(run([ProcessSpec("child-1", (sys.executable, "-I", "-S", "-c", deaf, fifo), {}, output="screen",
+sys.exit(run([ProcessSpec("child-1", (sys.executable, "-I", "-S", "-c", deaf, fifo), {},
                           sigterm_timeout_s=0.1, sigkill_timeout_s=0.1)]))
 """
 HOLDER = (

@@ -23,10 +23,10 @@ from memory_kit import everything
 from bench.dry_run import skills_of
 from bench.replay.recorded import RecordingError, RunFileError, read_recording, read_run, read_run_answers
 from bench.replay.recording import Piece, RecordedStream, append_recording
-from function_tokens.routines import RoutineStore
+from function_tokens.routines import RoutineError, RoutineStore
 from ghostshell_ros.launcher.launch_file import describe
 from ghostshell_ros.launcher.specs import LaunchError
-from ghostshell_ros.launcher.values import parameter, typed
+from ghostshell_ros.launcher.substitution import typed
 from ghostshell_ros.security import Policy, PolicyError, rights
 from ghostshell_ros.sim.stage import read_arrangement
 from ghostshell_ros.sim.world import SimWorldError
@@ -104,7 +104,7 @@ class Loader:
 
 
 def routines(path: Path) -> None:
-    """Keep one more; a damaged file is no error: what could be read goes on."""
+    """Keep one more."""
     store = RoutineStore(path, clock=lambda: 1.0)
     store.save("new", "", "<nod/>")
     assert RoutineStore(path, clock=lambda: 1.0).load_error is None
@@ -189,7 +189,9 @@ LOADERS = {
         (RecordError,),
     ),
     "routines": Loader(
-        {"version": 1, "routines": [{"name": "a", "description": "", "source": "<nod/>", "created": 1.0}]}, routines, ()
+        {"version": 1, "routines": [{"name": "a", "description": "", "source": "<nod/>", "created": 1.0}]},
+        routines,
+        (RoutineError,),
     ),
     "memory export": Loader(
         [{"format": FORMAT, "version": VERSION, "store": "0" * 16}, RECORD], imported, (ExchangeError,), lines=True
@@ -270,9 +272,9 @@ def test_a_name_that_no_robot_has_is_refused(name: str) -> None:
 
 
 @pytest.mark.parametrize("value", ["2024-02-30", "[" * 500, "{a: [}", "0x_"])
-def test_a_value_of_a_launch_file_that_is_no_yaml_is_text_or_refused(value: str) -> None:
-    assert parameter(value, "yaml", "a.launch.xml:3", lambda template: "".join(map(str, template))) == value
-    with pytest.raises(LaunchError, match="is not YAML"):
+def test_a_value_of_a_launch_file_that_is_no_yaml_is_refused(value: str) -> None:
+    assert typed(value, "str", "a.launch.xml:3") == value
+    with pytest.raises(LaunchError, match='is not of type yaml; add type="str"'):
         typed(value, "yaml", "a.launch.xml:3")
 
 
