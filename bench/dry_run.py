@@ -19,8 +19,7 @@ from function_tokens.parsing.parser import StreamingParser
 from function_tokens.parsing.tokens import FunctionToken, ParseError
 from function_tokens.routines import RoutineStore
 from function_tokens.run_model import CallRun
-from function_tokens.scheduling.calls import Call, Role
-from function_tokens.scheduling.conditions import Answer, ConditionSource, Verdict
+from function_tokens.scheduling.calls import Answer, Call, ConditionSource, Role, Verdict
 from function_tokens.scheduling.scheduler import Scheduler, SchedulerSettings
 from skill_kernel.calls import CallResult
 from skill_kernel.clock import OneShotTimer

@@ -1,16 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Hold calls and streams of function tokens with their states, and say who carries calls out (GhostShell 3.4.2, law C10)."""
+"""Hold calls and streams of function tokens with their states, and say who carries calls out (GhostShell 3.4.2, law C10) and
+who knows whether the condition of a branch holds (TypeGo 6, System 1)."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from enum import Enum
+from itertools import pairwise
 from typing import Any, Protocol
 
 from pydantic_core import to_json
 
+from function_tokens.builtins import BRANCHES
 from function_tokens.parsing.tokens import FunctionToken
 from skill_kernel.calls import CallResult
 from skill_kernel.codes import Outcome
@@ -229,6 +232,28 @@ class Call:
         return {**self.arguments, content: f"{self.arguments.get(content, '')}{self.text}"}
 
     @property
+    def in_turn(self) -> bool:
+        """Return whether it may begin as far as its step goes: a branch waits for everything before it there."""
+        if self.function not in IN_TURN:
+            return True
+        around = [self, *self.ancestors]
+        while around and around[-1].function != "step":
+            around.pop()
+        return all(next(iter(outer.inside)) >= inner.seq for inner, outer in pairwise(around))
+
+    @property
+    def left_out(self) -> str:
+        """Return why a branch right inside it does not run whatever its condition says, "" when it may."""
+        if self.taken_branch is not None:
+            return "another branch was taken"
+        return f"a branch before it was refused: {self.broken_branch}" if self.broken_branch else ""
+
+    def break_branches(self, why: str) -> None:
+        """Note that a branch right inside it was refused: those behind that must not run as if it had not held."""
+        if self.live:
+            self.has_branches, self.broken_branch = True, why
+
+    @property
     def root(self) -> Call:
         """Return the outermost element around it, or the call itself."""
         return [self, *self.ancestors][-1]
@@ -260,6 +285,39 @@ class Call:
         """Return the channels in an order that does not change, the subsystems first."""
         own = [name for name in self.subsystems if name in self.channels]
         return tuple(dict.fromkeys([*own, *sorted(self.channels)]))
+
+
+IN_TURN = BRANCHES | {"subtask_complete"}
+"""Built-ins that begin when everything before them in their step has ended, whatever channel it is on."""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Answer whether a condition holds; None when nobody can tell, and then `reason` says why."""
+
+    holds: bool | None
+    reason: str = ""
+
+
+Answer = Callable[[Verdict], None]
+
+
+class ConditionSource(Protocol):
+    """Know what is true now."""
+
+    def fault(self, condition: str) -> str:
+        """Return why a condition cannot be asked as it stands, "" when it can. Looks at no observation."""
+
+    def ask(self, condition: str, answer: Answer, process_id: str) -> None:
+        """Find out for a process, and answer once, from within this call or later, on the scheduler's thread.
+
+        A late answer is ignored.
+        """
+
+
+def constant(condition: str) -> bool | None:
+    """Return whether a condition holds that asks nothing; None for one that does ask."""
+    return {"always": True, "true": True, "never": False, "false": False}.get(condition.strip().lower())
 
 
 class Executor(Protocol):

@@ -12,17 +12,7 @@ from function_tokens.mapper import Mapper
 from function_tokens.parsing.tokens import FunctionToken
 from function_tokens.routines import RoutineStore
 from function_tokens.scheduling.call_table import CallTable
-from function_tokens.scheduling.calls import Call, CallState, Executor, Role, Stream
-from function_tokens.scheduling.conditions import (
-    ConditionSource,
-    Verdict,
-    break_branches,
-    constant,
-    in_turn,
-    left_out,
-    none_held,
-    rivals,
-)
+from function_tokens.scheduling.calls import Call, CallState, ConditionSource, Executor, Role, Stream, Verdict, constant
 from function_tokens.scheduling.queues import ChannelQueues, StepLine, StepQueue
 from function_tokens.scheduling.token_handler import TokenHandler
 from skill_kernel.calls import DONE, CallResult
@@ -249,7 +239,7 @@ class Scheduler:
     def _may_begin(self, call: Call) -> bool:
         if (self._paused or self._expecting_pause) and (call.function == "step" or call.function in BRANCHES):
             return False
-        return in_turn(call)
+        return call.in_turn
 
     def _start(self, call: Call) -> None:
         if call.role is not Role.BUILTIN:
@@ -330,7 +320,7 @@ class Scheduler:
         assert call.parent is not None
         call.parent.has_branches = True
         call.state = CallState.STARTING
-        if why := left_out(call):
+        if why := call.parent.left_out:
             self._drop_branch(call, why)
         elif call.function == "else":
             self._take_branch(call)
@@ -366,7 +356,8 @@ class Scheduler:
     def _decide(self, call: Call, verdict: Verdict) -> None:
         if verdict.holds is None:
             why = f"nobody can tell whether '{shown(call.arguments['cond'])}' holds: {verdict.reason}"
-            break_branches(call.parent, why)
+            if call.parent is not None:
+                call.parent.break_branches(why)
             self._table.end(call, CallResult(Outcome.DROPPED, CallCode.CONDITION_UNKNOWN, why))
             self._table.end_turn(call, why)
         elif not verdict.holds:
@@ -380,8 +371,9 @@ class Scheduler:
         assert call.parent is not None
         call.parent.taken_branch = call
         self._table.mark_running(call)
-        for other in rivals(call):
-            self._drop_branch(other, "another branch was taken")
+        for other in list(call.parent.inside.values()):
+            if other is not call and other.function in BRANCHES and other.unbegun:
+                self._drop_branch(other, call.parent.left_out)
 
     def _drop_branch(self, call: Call, why: str) -> None:
         self._table.end(call, CallResult(Outcome.DROPPED, CallCode.NONE, why))
@@ -393,6 +385,6 @@ def _builtin_result(call: Call) -> CallResult | None:
         return None
     if call.ending is not None:
         return call.ending
-    if call.function in STEP_NAMES and none_held(call):
+    if call.function in STEP_NAMES and call.has_branches and not call.left_out:
         return CallResult(Outcome.DONE, message="no branch held")
     return DONE

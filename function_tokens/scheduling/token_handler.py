@@ -18,12 +18,13 @@ from function_tokens.scheduling.calls import (
     TEXT,
     Call,
     CallState,
+    ConditionSource,
     Frame,
     FrameKind,
     Role,
     Stream,
+    constant,
 )
-from function_tokens.scheduling.conditions import ConditionSource, break_branches, constant
 from skill_kernel.calls import DONE, CallResult
 from skill_kernel.codes import CallCode, Outcome
 from skill_kernel.config.sections import shown
@@ -231,8 +232,8 @@ class TokenHandler:
     def _refuse(self, stream: Stream, token: FunctionToken, refusal: Refusal) -> None:
         call = self._make(stream, refusal.function, Role.SKILL, token.attrs, refusal.channels)
         self.table.record(call, CallResult(Outcome.REFUSED, refusal.code, refusal.message))
-        if refusal.function in STEP_NAMES:
-            break_branches(call.parent, refusal.message)
+        if refusal.function in STEP_NAMES and call.parent is not None:
+            call.parent.break_branches(refusal.message)
         why = f"'{refusal.function}' was refused: {refusal.message}" if refusal.ends_turn or stream.strict else ""
         if token.kind is TokenKind.AF:
             frame = Frame(FrameKind.REFUSED, token.name, call)

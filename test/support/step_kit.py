@@ -14,8 +14,7 @@ from bench.virtual_clock import VirtualClock
 from function_tokens.parsing.parser import StreamingParser
 from function_tokens.routines import RoutineStore
 from function_tokens.run_model import CallRun
-from function_tokens.scheduling.calls import Call
-from function_tokens.scheduling.conditions import Answer, Verdict
+from function_tokens.scheduling.calls import Answer, Call, Verdict
 from function_tokens.scheduling.queues import StepQueue
 from function_tokens.scheduling.scheduler import Scheduler, SchedulerSettings
 from skill_kernel.calls import CallResult

@@ -11,7 +11,7 @@ from step_kit import Asked, Plan
 
 from bench.dry_run import AssumedConditions, DryRun, dry_run
 from function_tokens.routines import Routine, RoutineStore
-from function_tokens.scheduling.conditions import Answer
+from function_tokens.scheduling.calls import Answer
 from skill_kernel.codes import CallCode, Outcome, ParseCode
 from skill_kernel.events import ProcessKind, StreamEvent, StreamKind
 

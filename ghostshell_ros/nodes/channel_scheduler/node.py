@@ -15,8 +15,7 @@ from ghostshell.srv import Interrupt, JudgeCondition
 from rclpy.serialization import deserialize_message
 
 from function_tokens.parsing.tokens import FunctionToken
-from function_tokens.scheduling.calls import Executor
-from function_tokens.scheduling.conditions import Answer, Verdict
+from function_tokens.scheduling.calls import Answer, Executor, Verdict
 from function_tokens.scheduling.queues import StepQueue
 from function_tokens.scheduling.scheduler import Scheduler, SchedulerSettings
 from ghostshell_ros.runtime.kernel_executor import KernelLink, ProcessExecutor
@@ -104,7 +103,7 @@ class Verdicts:
 
 
 class StepConditions:
-    """Implement `scheduling.conditions.ConditionSource` for all processes. On the executor's thread only.
+    """Implement `scheduling.calls.ConditionSource` for all processes. On the executor's thread only.
 
     Subscribes `observation`; calls the service `judge_condition` for what is no expression over accessors, and takes a
     judge that has not answered within `judge_s` as one who cannot tell.
