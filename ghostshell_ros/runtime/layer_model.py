@@ -45,11 +45,9 @@ class ModelBudget(TokenBudget):
         super().__init__(limits, node.steady_now)
 
     def hear(self, event: RunEvent) -> None:
-        """Count a question or an answer of any planning node."""
-        if event.kind is ModelKind.ASKED:
-            self.asked(event.process_id, event.layer)
-        elif event.kind is ModelKind.ANSWERED:
-            self.answered(event.process_id, event.layer, event.prompt_tokens + event.completion_tokens)
+        """Count an answer of any planning node."""
+        if event.kind is ModelKind.ANSWERED:
+            self.answered(event.process_id, event.prompt_tokens + event.completion_tokens)
 
     def processes(self, message: ProcessArray) -> None:
         """Take the tokens that processes used before this node was started, and forget processes that have ended."""

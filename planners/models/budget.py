@@ -17,12 +17,6 @@ ESSENTIAL = frozenset({Layer.S1.value, Layer.STREAM.value, Layer.REACT.value, La
 RESERVE = 0.1
 """The share of a budget that only they may touch."""
 
-FIRST_GUESS = 2000
-"""Assumed use of a layer's first call while it runs; later ones are assumed to be like those before [tokens]."""
-
-LOST_S = 120.0
-"""A call whose end nobody told in this time is no longer counted as running."""
-
 
 @dataclass(frozen=True)
 class BudgetLimits:
@@ -41,31 +35,21 @@ class BudgetLimits:
 class TokenBudget:
     """Counts what every planning node of the robot has spent and says who may ask. `now` gives seconds on a steady clock.
 
-    A call counts with its expected size while it runs, so that several at a time do not overdraw a budget together. What is
-    asked for no process (id ""), or for one that nobody has told of by `at_least`, counts for the hour alone.
+    A call counts when it has ended: those that run together may overdraw a budget by what they use. What is asked for no
+    process (id ""), or for one that nobody has told of by `at_least`, counts for the hour alone.
     """
 
     def __init__(self, limits: BudgetLimits, now: Callable[[], float]) -> None:
         self._limits, self._now = limits, now
         self._spent: dict[str, int] = {}
-        self._running: dict[tuple[str, str], deque[float]] = {}
-        self._size: dict[str, int] = {}
         self._hour: deque[tuple[float, int]] = deque()
 
     # -- what is heard ------------------------------------------------------------------------------------------------
 
-    def asked(self, process_id: str, layer: str) -> None:
-        whose = process_id if process_id in self._spent else ""
-        self._running.setdefault((whose, layer), deque()).append(self._now())
-
-    def answered(self, process_id: str, layer: str, tokens: int) -> None:
+    def answered(self, process_id: str, tokens: int) -> None:
         """Note the end of a question, answered or not, and the tokens that it used."""
-        running = self._running.get((process_id, layer)) or self._running.get(("", layer))
-        if running:
-            running.popleft()
         if tokens <= 0:
             return
-        self._size[layer] = (self._size.get(layer, tokens) + tokens) // 2
         if process_id in self._spent:
             self._spent[process_id] += tokens
         minute = self._now() // BUCKET_S * BUCKET_S
@@ -82,13 +66,11 @@ class TokenBudget:
     def forget(self, process_id: str) -> None:
         """Note the end of a process; what it spent still counts for the hour."""
         self._spent.pop(process_id, None)
-        for key in [k for k in self._running if k[0] == process_id]:
-            del self._running[key]
 
     # -- what is allowed ----------------------------------------------------------------------------------------------
 
     def share(self, process_id: str) -> float:
-        """Return the share of the scarcer of the two budgets that is spent or being spent: 0 = nothing, 1 = all."""
+        """Return the share of the scarcer of the two budgets that is spent: 0 = nothing, 1 = all."""
         return max(self._of_process(process_id), self._of_hour())
 
     def allow(self, process_id: str, layer: str) -> tuple[bool, float, str]:
@@ -113,23 +95,11 @@ class TokenBudget:
 
     def _of_process(self, process_id: str) -> float:
         limit = self._limits.process_tokens
-        if not limit or process_id not in self._spent:
-            return 0.0
-        return (self._spent[process_id] + self._expected(process_id)) / limit
+        return self._spent.get(process_id, 0) / limit if limit else 0.0
 
     def _of_hour(self) -> float:
         limit = self._limits.hour_tokens
-        return (self._in_hour() + self._expected()) / limit if limit else 0.0
-
-    def _expected(self, process_id: str | None = None) -> int:
-        """Return what the calls that run now will use, of one process or of all."""
-        tokens = 0
-        for (whose, layer), begun in self._running.items():
-            while begun and begun[0] + LOST_S < self._now():
-                begun.popleft()
-            if process_id in (None, whose):
-                tokens += len(begun) * self._size.get(layer, FIRST_GUESS)
-        return tokens
+        return self._in_hour() / limit if limit else 0.0
 
     def _in_hour(self) -> int:
         """Tokens spent in the hour up to now; a minute counts until an hour after its end."""
