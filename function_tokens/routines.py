@@ -5,11 +5,10 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
 import threading
 import unicodedata
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, dataclass, fields
+from collections.abc import Callable, Iterable
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from function_tokens.markup import attribute, escape
@@ -61,9 +60,8 @@ class RoutineStore:
     """Keep the routines of one robot in one JSON file that is replaced as a whole, so that a crash leaves the old or the
     new one.
 
-    A damaged file is kept aside under another name and never overwritten: `load_error` then holds the RoutineError to
-    report, and the routines that could be read go on. A file changed by another process is read again. Safe to use from
-    several threads.
+    A file that cannot be used is left as it is: `load_error` then holds the RoutineError to report, and nothing is saved until
+    it is mended or moved away. A file changed by another process is read again. Safe to use from several threads.
     """
 
     def __init__(self, path: str | Path, *, clock: Callable[[], float]) -> None:
@@ -72,7 +70,6 @@ class RoutineStore:
         self._lock = threading.RLock()
         self._routines: dict[str, Routine] = {}
         self._seen: tuple[int, int, int] | None = None
-        self._unreadable = False
         self.load_error: RoutineError | None = None
         self._refresh()
 
@@ -99,8 +96,8 @@ class RoutineStore:
             return tuple(self._routines[name] for name in sorted(self._routines))
 
     def _write(self, routines: dict[str, Routine]) -> None:
-        if self._unreadable:
-            raise RoutineError(f"routines are not saved, because {self._path} cannot be read; make it readable first")
+        if self.load_error is not None:
+            raise self.load_error
         document = {"version": 1, "routines": [asdict(routines[name]) for name in sorted(routines)]}
         try:
             replace_file(self._path, json.dumps(document, ensure_ascii=False, indent=1))
@@ -111,41 +108,14 @@ class RoutineStore:
 
     def _refresh(self) -> None:
         signature = self._signature()
-        if signature == self._seen and not self._unreadable:
+        if signature == self._seen:
             return
-        self._seen, self._unreadable = signature, False
-        if signature is None:
-            self._routines = {}
-            return
+        self._seen, self.load_error = signature, None
         try:
-            if signature[1] > MAX_FILE:
-                raise OSError(f"it has {signature[1]} bytes, more than {MAX_FILE}")
-            data = self._path.read_bytes()
-        except OSError as error:
-            self._unreadable = True
-            self.load_error = RoutineError(f"routine file {self._path} cannot be read ({error})")
-            return
-        self._routines, faults = _decode(data)
-        if faults:
-            self._keep_aside(faults)
-
-    def _keep_aside(self, faults: Sequence[str]) -> None:
-        number = 1
-        while (aside := self._path.with_name(f"{self._path.name}.corrupt-{number}")).exists():
-            number += 1
-        text = f"routine file {self._path} is damaged ({faults[0]})"
-        try:
-            shutil.copy2(self._path, aside)
-        except OSError as error:
-            self._unreadable = True
-            self.load_error = RoutineError(f"{text} and cannot be kept aside ({error}); move it away by hand")
-            return
-        kept = f"; {len(self._routines)} routines could be read" if self._routines else ""
-        self.load_error = RoutineError(f"{text}; it is kept as {aside.name}{kept}")
-        try:
-            self._write(self._routines)
-        except RoutineError as error:
-            self._unreadable, self.load_error = True, error
+            self._routines = _read(self._path) if signature is not None else {}
+        except (AttributeError, KeyError, OSError, OverflowError, RecursionError, TypeError, ValueError) as error:
+            why = f"{type(error).__name__}: {shown(error, 200)}"
+            self.load_error = RoutineError(f"routine file {self._path} cannot be used ({why}); mend it or move it away")
 
     def _signature(self) -> tuple[int, int, int] | None:
         try:
@@ -154,7 +124,7 @@ class RoutineStore:
             return None
         except OSError:
             return (0, 0, 0)
-        return (state.st_mtime_ns, state.st_size, state.st_ino)
+        return (state.st_ctime_ns, state.st_size, state.st_ino)
 
 
 def check_name(name: str) -> str:
@@ -218,21 +188,11 @@ def _normal(name: str) -> str:
     return unicodedata.normalize("NFC", name).strip()
 
 
-def _decode(data: bytes) -> tuple[dict[str, Routine], list[str]]:
-    """Return the routines of a file, and what is wrong with it."""
-    try:
-        document = json.loads(data.decode("utf-8"))
-    except (ValueError, RecursionError) as error:
-        return {}, [shown(error, 200) or type(error).__name__]
-    if not isinstance(document, dict) or document.get("version") != 1 or not isinstance(document.get("routines"), list):
-        return {}, ["it is not a list of routines of version 1"]
-    routines: dict[str, Routine] = {}
-    faults = [f"there are more than {MAX_ROUTINES}"] if len(document["routines"]) > MAX_ROUTINES else []
-    for entry in document["routines"][:MAX_ROUTINES]:
-        try:
-            routine = Routine.of(*(entry[f.name] for f in fields(Routine)))
-        except (AttributeError, KeyError, TypeError, ValueError, OverflowError) as error:
-            faults.append(f"an entry cannot be used: {shown(error, 200)}")
-        else:
-            routines[routine.name] = routine
-    return routines, faults
+def _read(path: Path) -> dict[str, Routine]:
+    """Return the routines of a file. Raises all that Python raises for one that holds anything else."""
+    with path.open("rb") as file:
+        data = file.read(MAX_FILE + 1)
+    document = json.loads(data.decode("utf-8"))
+    if len(data) > MAX_FILE or document["version"] != 1 or len(document["routines"]) > MAX_ROUTINES:
+        raise ValueError(f"it is no list of version 1, of at most {MAX_ROUTINES} routines and {MAX_FILE} bytes")
+    return {routine.name: routine for routine in (Routine.of(**entry) for entry in document["routines"])}

@@ -158,7 +158,7 @@ def _scheduled(
             fault = f"routine file {routines} cannot be read ({error.strerror or error})"
         store = RoutineStore(copy, clock=time.time)
         if store.load_error is not None:
-            fault = f"routine file {routines} is damaged; {len(store.list())} of its routines can be used"
+            fault = str(store.load_error).replace(str(copy), str(routines))
         run = schedule(
             text,
             mapper,

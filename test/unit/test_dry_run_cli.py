@@ -207,7 +207,7 @@ def test_a_dry_run_leaves_the_file_of_routines_as_it_is(skills: Path, tmp_path: 
     assert status == 0 and {"nod", "walk"} <= {c["function"] for c in calls} and file.read_text() == text
     file.write_text(text[:-4])
     _, _, errors = run("<nod/>", "--skills", skills, "--routines", file)
-    assert f"routine file {file} is damaged" in errors[-1] and file.read_text() == text[:-4]
+    assert f"routine file {file} cannot be used" in errors[-1] and file.read_text() == text[:-4]
     assert sorted(p.name for p in tmp_path.iterdir() if "routines" in p.name) == ["routines.json"]
     _, calls, errors = run("<nod/>", "--skills", skills, "--routines", tmp_path)
     assert len(calls) == 1 and f"routine file {tmp_path} cannot be read" in errors[-1]

@@ -68,27 +68,28 @@ def test_a_crash_while_writing_leaves_the_old_file(tmp_path: Path, monkeypatch: 
 
 
 @pytest.mark.parametrize("damage", [b"", b"{", b"\xff\xfe", b"[]", b'{"version": 9, "routines": []}', b"[" * 100_000])
-def test_a_damaged_file_is_kept_aside_and_named(tmp_path: Path, damage: bytes) -> None:
+def test_a_damaged_file_is_named_and_never_overwritten(tmp_path: Path, damage: bytes) -> None:
     path = tmp_path / "r.json"
     path.write_bytes(damage)
     store = _store(path)
-    assert store.list() == ()
-    aside = path.with_name("r.json.corrupt-1")
-    assert "r.json is damaged" in str(store.load_error) and f"kept as {aside.name}" in str(store.load_error)
+    assert store.list() == () and "r.json cannot be used" in str(store.load_error)
+    with pytest.raises(RoutineError, match="mend it or move it away"):
+        store.save("a", "", "<nod/>")
+    assert path.read_bytes() == damage
+    path.rename(tmp_path / "elsewhere.json")
     store.save("a", "", "<nod/>")
-    assert aside.read_bytes() == damage
-    assert [r.name for r in _store(path).list()] == ["a"]
+    assert [r.name for r in _store(path).list()] == ["a"] and store.load_error is None
 
 
-def test_one_bad_entry_does_not_lose_the_others(tmp_path: Path) -> None:
+def test_a_bad_entry_is_named_and_the_file_read_once_it_is_mended(tmp_path: Path) -> None:
     path = tmp_path / "r.json"
     good = {"name": "a", "description": "", "source": "<nod/>", "created": 1.0}
-    document = {"version": 1, "routines": [good, {**good, "name": "<b>"}, {"name": "c"}, 7]}
-    path.write_text(json.dumps(document))
-    store = _store(path)
-    assert [r.name for r in store.list()] == ["a"]
-    assert json.loads(path.with_name("r.json.corrupt-1").read_text()) == document
-    assert _store(path).load_error is None
+    for bad in ({**good, "name": "<b>"}, {"name": "c"}, 7):
+        path.write_text(json.dumps({"version": 1, "routines": [good, bad]}))
+        store = _store(path)
+        assert store.list() == () and store.load_error is not None
+        path.write_text(json.dumps({"version": 1, "routines": [good]}))
+        assert [r.name for r in store.list()] == ["a"] and store.load_error is None
 
 
 def test_an_unreadable_file_is_not_overwritten(tmp_path: Path) -> None:
