@@ -66,8 +66,8 @@ class Navigator:
 TF_STATIC = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
 MAP_S = 1.0
 """Time between two published maps."""
-SCAN_S = 0.2
-"""Time between two scans taken into the map."""
+SCAN_S, IDLE_SCAN_S = 0.2, 1.0
+"""Time between two scans taken into the map, on the way to a destination and otherwise."""
 GOAL_REACH_M = 0.4
 """Distance by which a goal too near to an obstacle is moved at most."""
 
@@ -146,7 +146,8 @@ class GridNavigator(Navigator):
     def _scanned(self, message: LaserScan) -> None:
         """Take the scan into the map from where the robot was at its time."""
         now, pose = self._driver.steady_now(), self._driver.pose
-        if pose is None or now - self._mapped_at < SCAN_S * 0.9:
+        period_s = SCAN_S if self._trip is not None else IDLE_SCAN_S
+        if pose is None or now - self._mapped_at < period_s * 0.9:
             return
         self._mapped_at = now
         self._grid.follow(pose.x, pose.y)
