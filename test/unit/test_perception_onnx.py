@@ -16,8 +16,7 @@ pytest.importorskip("onnxruntime")
 from onnx_files import write_answer
 
 from ghostshell_ros.perception.detector import Box, DetectorError, iou
-from ghostshell_ros.perception.making import make_detector, read_labels, read_widths
-from ghostshell_ros.perception.onnx_detector import OnnxDetector
+from ghostshell_ros.perception.detectors import OnnxDetector, make_detector, read_labels, read_widths
 
 NAMES = {"names": "{0: 'cat', 1: 'dog'}"}
 CAT = np.array([[[160], [120], [40], [20], [0.9], [0.1]]], np.float32)
@@ -90,12 +89,6 @@ def test_in_grey_black_white_and_noise_our_own_sees_nothing() -> None:
 def test_the_kinds_are_named_and_a_missing_package_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(DetectorError, match="there is no 'magic' in ghostshell.detectors; installed: colour"):
         make_detector("magic")
-    with pytest.raises(DetectorError, match="needs weights"):
-        make_detector("yolo")
-    monkeypatch.setitem(sys.modules, "ultralytics", None)
-    with pytest.raises(DetectorError, match=r"pip install -r requirements/perception\.txt"):
-        make_detector("yolo", model="yolo11n.pt")
-    monkeypatch.delitem(sys.modules, "ghostshell_ros.perception.onnx_detector")
     monkeypatch.setitem(sys.modules, "onnxruntime", None)
     with pytest.raises(DetectorError, match="pip install onnxruntime"):
         make_detector("onnx")

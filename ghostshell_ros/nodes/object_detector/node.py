@@ -10,7 +10,7 @@ from std_msgs.msg import Header
 from vision_msgs.msg import BoundingBox2D, Detection2D, Detection2DArray, ObjectHypothesis, ObjectHypothesisWithPose
 
 from ghostshell_ros.perception.detector import Box, Camera, DetectorError, place
-from ghostshell_ros.perception.making import kinds, make_detector, read_labels, read_widths
+from ghostshell_ros.perception.detectors import kinds, make_detector, read_labels, read_widths
 from ghostshell_ros.runtime.node import Health, Level, NodeStartError, RuntimeNode
 from ghostshell_ros.wire.images import to_pixels
 from ghostshell_ros.wire.qos import IMAGES, SENSORS
@@ -35,7 +35,7 @@ class ObjectDetector(RuntimeNode):
         super().__init__("object_detector")
         robot = RobotConfig.load(self.declare("robot", "kalos", "robot's name in config/robots, or a YAML file's path"))
         kind = self.declare("detector", "onnx", "what looks at the images", choices=kinds())
-        model = self.declare("model", "", "file with weights, empty for our own (onnx); yolo: also a name such as yolo11n.pt")
+        model = self.declare("model", "", "file with the network, empty for our own")
         confidence = self.declare("confidence", 0.2, "least confidence of a published thing [1]", 0.0, 1.0)
         overlap = self.declare(
             "overlap", 0.5, "two boxes of one label that overlap more are one thing [intersection over union]", 0.0, 1.0

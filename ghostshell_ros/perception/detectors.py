@@ -1,13 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Find things with a network in an ONNX file, run by onnxruntime on the CPU."""
+"""Make the detector that the parameters ask for: our own runs a network in an ONNX file, others come from other packages."""
 
 import ast
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-import onnxruntime
-
-from ghostshell_ros.perception.detector import Box, DetectorError, Pixels, letterbox, to_boxes
+from ghostshell_ros.perception.detector import Box, Detector, DetectorError, Pixels, letterbox, to_boxes
+from skill_kernel.config.plugins import DETECTORS, PluginError, load_plugin, plugins
 
 OWN_MODEL = Path(__file__).with_name("models") / "things.onnx"
 """Network for the things of the simulated worlds; models/README.md tells its data and its figures."""
@@ -20,7 +19,12 @@ class OnnxDetector:
     """
 
     def __init__(self, model: str | Path = "", *, confidence: float = 0.35, overlap: float = 0.5, threads: int = 1) -> None:
-        """Load `model`, a file, or empty for our own. Raises DetectorError when it is missing or no such network."""
+        """Load `model`, a file, or empty for our own. Raises DetectorError when it or onnxruntime is missing, or it is no such
+        network."""
+        try:
+            import onnxruntime
+        except ImportError as error:
+            raise DetectorError(f"detector onnx needs the package onnxruntime ({error}): pip install onnxruntime") from error
         path = Path(model) if model else OWN_MODEL
         if not path.is_file():
             raise DetectorError(f"there is no model '{path}'; name an .onnx file, or none for our own")
@@ -83,3 +87,46 @@ def _names(path: Path, meta: Mapping[str, str]) -> tuple[str, ...]:
     if not ordered or not all(isinstance(name, str) and name for name in ordered):
         raise DetectorError(f"'{path}' has the classes {ordered!r:.80}; each needs a name")
     return tuple(ordered)
+
+
+def kinds() -> tuple[str, ...]:
+    """Return the names of all detectors: our own, then those of installed packages."""
+    return ("onnx", *plugins(DETECTORS))
+
+
+def make_detector(
+    kind: str, *, model: str = "", confidence: float = 0.35, overlap: float = 0.5, threads: int = 1, looks: Sequence[str] = ()
+) -> Detector:
+    """Return a detector of one of `kinds()`. Raises DetectorError when it cannot be made."""
+    if kind == "onnx":
+        return OnnxDetector(model, confidence=confidence, overlap=overlap, threads=threads)
+    try:
+        maker = load_plugin(DETECTORS, kind)
+    except PluginError as error:
+        raise DetectorError(str(error)) from error
+    detector: Detector = maker(model=model, confidence=confidence, overlap=overlap, threads=threads, looks=looks)
+    return detector
+
+
+def read_labels(lines: Sequence[str]) -> Mapping[str, str]:
+    """Return lines `<detector's label>: <the robot's>` as a dictionary. Raises ValueError for another line."""
+    labels = {}
+    for line in filter(None, lines):
+        theirs, colon, ours = (part.strip() for part in line.partition(":"))
+        if not (theirs and colon and ours):
+            raise ValueError(f"'{line}' is not '<label of the detector>: <label of the robot>'")
+        labels[theirs] = ours
+    return labels
+
+
+def read_widths(lines: Sequence[str]) -> Mapping[str, float]:
+    """Return lines `<label>: <width in m>` as a dictionary. Raises ValueError for another line."""
+    widths = {}
+    for label, text in read_labels(lines).items():
+        try:
+            widths[label] = float(text)
+        except ValueError as error:
+            raise ValueError(f"'{label}: {text}' is not '<label>: <width in m>'") from error
+        if not 0.0 < widths[label] < 100.0:
+            raise ValueError(f"'{label}: {text}': a width is more than 0 and less than 100 m")
+    return widths
