@@ -110,13 +110,20 @@ def guard(data: bytes) -> None:
 
 
 def offline(data: bytes) -> None:
-    """Read an instruction; what comes of it is a stream without a fault."""
+    """Read an instruction, also as a question, a stop and a word on what runs; what comes of it is a stream without a fault."""
     from function_tokens.parsing.parser import StreamingParser
+    from planners.language.controls import read_control
     from planners.language.parser import CommandParser
+    from planners.language.questions import is_question
+    from planners.language.stop_words import is_stop
     from planners.prompts.prompt import GrammarOptions
 
     config, skills = _robot("kalos" if data[:1] < b"\x60" else "coco")
-    reading = CommandParser(skills, [], GrammarOptions(config.builtin_names, config.limits), "Kalos").read(text_of(data[1:]))
+    text = text_of(data[1:])
+    for read in (is_stop, read_control):
+        read(text, "kalos")
+    is_question(text)
+    reading = CommandParser(skills, [], GrammarOptions(config.builtin_names, config.limits), "Kalos").read(text)
     strict = StreamingParser("strict")
     strict.feed(reading.source)
     strict.close()

@@ -4,6 +4,8 @@
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from planners.language.controls import COMMANDS, Control, read_control
 from planners.language.skills import Matcher
@@ -102,6 +104,15 @@ def test_what_no_instruction_names_is_found_by_the_part_of_the_body() -> None:
     tour = _process("tour", "show the guests around", "goto_waypoint")
     control = read_control("stop the walk", "kalos")
     assert control is not None and control.meant([tour, _process("idle", "talk")], _matcher) == [tour]
+
+
+PIECES = sorted({word for told in (*TOLD.values(), OTHERS) for sentence in _split(told) for word in sentence.split()})
+
+
+@given(st.lists(st.one_of(st.sampled_from(PIECES), st.text(max_size=3)), max_size=40).map(" ".join))
+def test_any_text_is_a_control_or_none_and_what_is_meant_can_be_controlled(text: str) -> None:
+    control = read_control(text, "kalos")
+    assert control is None or all(map(control.fits, control.meant(RUNNING, _matcher)))
 
 
 def test_an_answer_is_in_the_language_of_the_sentence() -> None:
