@@ -3,6 +3,7 @@
 
 import uuid
 from collections.abc import Callable
+from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
@@ -17,8 +18,6 @@ from ghostshell_ros.wire.qos import ACTIONS, REQUESTS
 
 PROBE_S = 0.15
 """Time between two requests that prove the way to a server which was discovered but has not answered yet."""
-DOUBT_S = 10.0
-"""Time for which a server that left a goal unanswered is probed, so that the next goal need not wait for a restarted one."""
 
 
 class GoalEnd(Enum):
@@ -39,6 +38,7 @@ _ENDS = {
 }
 
 
+@dataclass(eq=False)
 class SentGoal:
     """Follow one goal. Callbacks run on the executor's thread.
 
@@ -46,23 +46,15 @@ class SentGoal:
     goal is addressed by the id it was sent with, so it can be cancelled even if the server's answer was lost.
     """
 
-    def __init__(
-        self,
-        node: RuntimeNode,
-        handle: ClientGoalHandle,
-        on_accepted: Callable[[], None] | None,
-        on_feedback: Callable[[Any], None] | None,
-        on_end: Callable[[GoalEnd, Any], None],
-    ) -> None:
-        self._node = node
-        self._handle = handle
-        self._on_accepted = on_accepted
-        self._on_feedback = on_feedback
-        self._on_end: Callable[[GoalEnd, Any], None] | None = on_end
-        self._cancel_wanted = False
-        self._asked = False
-        self.accepted = False
-        self.ended = False
+    _node: RuntimeNode
+    _handle: ClientGoalHandle
+    _on_accepted: Callable[[], None] | None
+    _on_feedback: Callable[[Any], None] | None
+    _on_end: Callable[[GoalEnd, Any], None] | None
+    _cancel_wanted: bool = False
+    _asked: bool = False
+    accepted: bool = False
+    ended: bool = False
 
     @property
     def goal_id(self) -> bytes:
@@ -158,12 +150,7 @@ class GoalClient:
 
     def doubt(self) -> None:
         """Probe the server again before the next goal, because it left one unanswered. From any thread."""
-        self._answers = False
-        self._node.call_soon(self._look_again, self._node.steady_now() + DOUBT_S)
-
-    def _look_again(self, until_s: float) -> None:
-        if not self.server_is_ready() and self._node.steady_now() < until_s:
-            self._node.call_later(PROBE_S, lambda: self._look_again(until_s))
+        self._answers, self._probed_at = False, 0.0
 
     def _answered(self, _: Future) -> None:
         self._answers = True

@@ -3,12 +3,14 @@
 
 from __future__ import annotations
 
+import concurrent.futures
 import inspect
 import threading
 import time
 import traceback
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -26,6 +28,7 @@ from rclpy.parameter import Parameter
 from rclpy.publisher import Publisher
 from rclpy.service import Service
 from rclpy.subscription import Subscription
+from rclpy.task import Future
 from rclpy.timer import Timer
 
 from ghostshell_ros.runtime.lean_executor import LeanExecutor
@@ -33,6 +36,7 @@ from ghostshell_ros.wire.qos import DIAGNOSTICS, REQUESTS
 from skill_kernel.codes import TaskCode
 from skill_kernel.events import Notice
 
+R = TypeVar("R")
 T = TypeVar("T", bool, int, float, str, "list[str]", "list[float]")
 
 PERIOD_S = 1.0
@@ -238,6 +242,13 @@ class RuntimeNode(Node):
                 callback, args = self._soon.popleft()
             callback(*args)
         self._post_soon()
+
+    async def run_on(self, pool: ThreadPoolExecutor, work: Callable[[], R]) -> R:
+        """Return what `work` returns on a thread of a pool, or raise what it raises; callbacks are served meanwhile."""
+        done: Future = Future(executor=self.executor)
+        pool.submit(work).add_done_callback(partial(self.call_soon, done.set_result))
+        ended: concurrent.futures.Future[R] = await done
+        return ended.result()
 
     def steady_now(self) -> float:
         """Return seconds on the steady clock, on which safety relies and which simulated time does not change."""

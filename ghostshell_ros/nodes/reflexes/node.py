@@ -2,18 +2,17 @@
 """Run the node `reflexes`: System 0, which acts before any model could (TypeGo 6; semantics, section 6)."""
 
 import os
-import threading
 import time
 from collections import deque
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
-from typing import Any
+from typing import TypeVar
 
 from ghostshell.msg import KernelState, ReflexState, ReflexStateArray
 from ghostshell.msg import Observation as ObservationMsg
 from ghostshell.srv import CompileReflex
-from rclpy.task import Future
 from std_msgs.msg import Bool
 
 from ghostshell_ros.nodes.reflexes.reflex_performer import ReflexPerformer
@@ -23,19 +22,19 @@ from ghostshell_ros.runtime.node import Health, Level, RuntimeNode
 from ghostshell_ros.runtime.priority import take_declared_priority
 from ghostshell_ros.runtime.robot_setup import declare_robot
 from ghostshell_ros.runtime.signing import Doorkeeper
+from ghostshell_ros.wire.codec import filled
 from ghostshell_ros.wire.events import EventWriter
 from ghostshell_ros.wire.observation_messages import from_message
 from ghostshell_ros.wire.qos import LATCHED, LATCHED_BY_ANY, OBSERVATION
-from ghostshell_ros.wire.reflex_messages import reflex_message, refused_message
-from ghostshell_ros.wire.values import ros_text
+from ghostshell_ros.wire.values import ros_text, time_message
 from planners.language.client import OfflineClient
 from planners.models.base import CancelToken, ModelError
 from planners.prescriptions.grammar import GrammarError
 from planners.prescriptions.reflex_book import RuleBook
 from planners.prescriptions.reflex_compiler import CompileError, Compiler, Proposal
 from reflexes.dry_run import dry_run
-from reflexes.loop import ReflexLoop
-from reflexes.rule import LoadedRule, ReflexError, RuleStore
+from reflexes.loop import ReflexLoop, Watch
+from reflexes.rule import LoadedRule, ReflexError, Rule, RuleState, RuleStore, Unreadable
 from skill_kernel.codes import ReflexCode
 from skill_kernel.config.yaml_text import RecordError
 from skill_kernel.events import CallEvent, Notice
@@ -47,6 +46,10 @@ TELL_S = 1.0
 RECORD_PERIOD_S = 0.19
 MAX_RECORDED = 1500
 """Observations kept for dry runs: five minutes at 5 Hz."""
+
+STATES = {state: int(getattr(ReflexState, state.name)) for state in RuleState}
+_HOLDS = {True: ReflexState.YES, False: ReflexState.NO, None: ReflexState.UNKNOWN}
+R = TypeVar("R")
 
 _ACTS = {getattr(CompileReflex.Request, name, None): act for name, act in ACT_OF.items()}
 
@@ -80,6 +83,7 @@ class ReflexesNode(RuntimeNode):
         self.recorded: deque[Observation] = deque(maxlen=MAX_RECORDED)
         self.compiler = Compiler(self.words, config, self._client)
         self._cancel, self._busy = CancelToken(), False
+        self._pool = ThreadPoolExecutor(1, "reflex-compiler", initializer=_take_ordinary_priority)
         self._door = Doorkeeper(self, "compile_reflex")
         self.create_service(CompileReflex, "compile_reflex", self._on_request)
         self._states = self.create_publisher(ReflexStateArray, "reflex_states", LATCHED)
@@ -161,10 +165,10 @@ class ReflexesNode(RuntimeNode):
         offset = self.now_s() - self.steady_now()
         rules = [r for r in self.book.rules if name in ("", r.name)]
         shown = [
-            reflex_message(r, watches.get(r.name), unfit=self.book.unfit.get(r.name, ""), ros_minus_steady_s=offset)
+            _message(r, watches.get(r.name), unfit=self.book.unfit.get(r.name, ""), ros_minus_steady_s=offset)
             for r in sorted(rules, key=lambda r: (-r.priority, r.name))
         ]
-        return shown + [refused_message(u) for u in self.book.unreadable if name in ("", u.name)]
+        return shown + [_refused_message(u) for u in self.book.unreadable if name in ("", u.name)]
 
     def _tell_soon(self) -> None:
         """Publish the states a little later, once for all changes: the message is long, and stopping comes first."""
@@ -198,11 +202,10 @@ class ReflexesNode(RuntimeNode):
 
     def health(self) -> Health:
         """Return what is run, and how punctually."""
-        rate, late, latest = self._timing
+        rate, _, latest = self._timing
         values: dict[str, object] = {
             "reflexes": len(self._loop.watches),
             "rounds_hz": round(rate, 1),
-            "late_ms": round(late * 1e3, 2),
             "latest_ms": round(latest * 1e3, 2),
         }
         if not self._performer.ready():
@@ -213,6 +216,7 @@ class ReflexesNode(RuntimeNode):
 
     def close(self) -> None:
         self._cancel.cancel()
+        self._pool.shutdown(wait=False, cancel_futures=True)
         if self._client is not None:
             self._client.close()
 
@@ -298,33 +302,49 @@ class ReflexesNode(RuntimeNode):
 
     async def _test(self, name: str, observations: str) -> str:
         loaded = self.book.loaded(name)
-        return str(
-            await self._threaded(lambda: self._tried(loaded, recorded(observations) if observations else list(self.recorded)))
+        return await self._threaded(
+            lambda: self._tried(loaded, recorded(observations) if observations else list(self.recorded))
         )
 
     def _tried(self, loaded: LoadedRule, observations: list[Observation]) -> str:
         return dry_run(loaded, observations, self.words).text()
 
-    async def _threaded(self, work: Callable[[], Any]) -> Any:
+    async def _threaded(self, work: Callable[[], R]) -> R:
         """Run `work` on a thread of its own, for the loop must go on; one at a time."""
         if self._busy:
             raise ReflexError("another reflex is being compiled or tested; ask again when that is done")
         self._busy = True
-        future = Future(executor=self.executor)
-
-        def run() -> None:
-            with suppress(OSError, AttributeError):
-                # It inherits the node's priority, but is not what has to be punctual.
-                os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
-            try:
-                result = work()
-            except Exception as error:  # noqa: BLE001 - raised again where it is awaited
-                self.call_soon(future.set_exception, error)
-            else:
-                self.call_soon(future.set_result, result)
-
-        threading.Thread(target=run, name="reflex-compiler", daemon=True).start()
         try:
-            return await future
+            return await self.run_on(self._pool, work)
         finally:
             self._busy = False
+
+
+def _take_ordinary_priority() -> None:
+    """Give up the node's priority for a thread that inherits it, but is not what has to be punctual."""
+    with suppress(OSError, AttributeError):
+        os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
+
+
+def _message(rule: Rule, watch: Watch | None, *, unfit: str = "", ros_minus_steady_s: float = 0.0) -> ReflexState:
+    """Return a rule and the state of its evaluation. `unfit` says why an approved rule is not evaluated."""
+    same = ("name", "sentence", "source", "model", "hash", "approver", "shipped", "reason", "priority", "cooldown_s", "repeats")
+    message: ReflexState = filled(ReflexState(), {name: getattr(rule, name) for name in same})
+    message.state, message.holds, message.approved = STATES[rule.state], ReflexState.UNKNOWN, time_message(rule.approved_s)
+    if unfit:
+        message.state, message.reason = ReflexState.DISABLED, ros_text(unfit)
+    if watch is not None:
+        message.holds, message.stale_field, message.acting = _HOLDS[watch.holds], watch.stale_field, watch.firing is not None
+        message.evaluations, message.stale, message.fired = watch.evaluations, watch.stale, watch.fired
+        message.overruns, message.last = watch.overruns, ros_text(watch.last)
+        if watch.fired:
+            message.last_fired = time_message(watch.fired_at_s + ros_minus_steady_s)
+        if watch.evaluations:
+            message.mean_us, message.longest_us = watch.cost_s / watch.evaluations * 1e6, watch.longest_s * 1e6
+    return message
+
+
+def _refused_message(unreadable: Unreadable) -> ReflexState:
+    """Return the state of a file that cannot be read as a reflex any more."""
+    why = ros_text(unreadable.why)
+    return ReflexState(name=unreadable.name, state=ReflexState.DISABLED, reason=why, holds=ReflexState.UNKNOWN)

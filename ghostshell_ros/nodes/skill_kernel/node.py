@@ -48,9 +48,6 @@ GATE_HALTED = "the safety gate is halted"
 STATE_DELAY_S = 0.01
 """Time for which a change waits for others, so that `kernel_state` tells of them together."""
 
-AWAITED_S = 2.0
-"""Time after a refusal in which changes do not wait: the refused call waits for just this report to be tried again."""
-
 LOST_TOLD_S = 0.1
 """Time from the loss of a driver to the halt, in which its call ends with that reason. The gate no longer hears the driver."""
 
@@ -148,7 +145,6 @@ class SkillKernelNode(RuntimeNode):
         self._steady_clock = SteadyClock()
         self._goals: dict[str, Goal] = {}
         self._state_due = False
-        self._awaited_until = 0.0
         self._gate_halted = False
         self._events = EventWriter(self, CallEvent, ProcessEvent, Notice)
         self._state = self.create_publisher(KernelState, "kernel_state", LATCHED)
@@ -233,8 +229,6 @@ class SkillKernelNode(RuntimeNode):
             goal.feedback(ExecuteSkill.Feedback(phase="running"))
         else:
             del self._goals[call_id]
-            if answer.code in (CallCode.SUBSYSTEM_HELD, CallCode.PROCESS_PAUSED):
-                self._awaited_until = time.monotonic() + AWAITED_S
             self._refuse(goal, answer)
 
     def _refuse(self, goal: Goal, refused: Refused) -> None:
@@ -313,10 +307,7 @@ class SkillKernelNode(RuntimeNode):
         """Publish the state soon, once for changes that come together. Called from any thread."""
         if not self._state_due:
             self._state_due = True
-            if time.monotonic() < self._awaited_until:
-                self.call_soon(self._publish_state)
-            else:
-                self.call_soon(self.call_later, STATE_DELAY_S, self._publish_state)
+            self.call_soon(self.call_later, STATE_DELAY_S, self._publish_state)
 
     def _publish_state(self) -> None:
         self._state_due = False
