@@ -7,7 +7,7 @@ cd "$GHOSTSHELL_ROOT"
 
 venv=$GHOSTSHELL_ROOT/.venv-extras
 log=$GHOSTSHELL_ROOT/log/extras.log
-files=(requirements/{run,memory,training,extras}.txt)
+files=(requirements/{run,perception,memory,training,extras}.txt)
 stamp=$({ echo "$GHOSTSHELL_ROOT"; cat requirements/constraints.txt "${files[@]}"; } | sha256sum)
 
 if [ "$stamp" != "$(cat "$venv/.made_from" 2>/dev/null)" ]; then

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Make the detector that the parameters ask for: our own runs a network in an ONNX file, others come from other packages."""
+"""Make the detector that the parameters ask for: our own runs a network in an ONNX file, on the CPU."""
 
 import ast
 from collections.abc import Mapping, Sequence
@@ -90,8 +90,8 @@ def _names(path: Path, meta: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def kinds() -> tuple[str, ...]:
-    """Return the names of all detectors: our own, then those of installed packages."""
-    return ("onnx", *plugins(DETECTORS))
+    """Return the names of all detectors: the project's own, then those of installed packages."""
+    return ("onnx", "yolo", *plugins(DETECTORS))
 
 
 def make_detector(
@@ -100,6 +100,10 @@ def make_detector(
     """Return a detector of one of `kinds()`. Raises DetectorError when it cannot be made."""
     if kind == "onnx":
         return OnnxDetector(model, confidence=confidence, overlap=overlap, threads=threads)
+    if kind == "yolo":
+        from ghostshell_ros.perception.yolo_detector import YoloDetector
+
+        return YoloDetector(model, confidence=confidence, overlap=overlap, threads=threads)
     try:
         maker = load_plugin(DETECTORS, kind)
     except PluginError as error:

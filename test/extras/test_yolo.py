@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Networks that ultralytics exports; the weights are random, made here, because none can be loaded."""
+"""The detector yolo with the real package ultralytics; the weights are random, made here, because none can be loaded."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ghostshell_ros.perception.detector import Box, iou
+from ghostshell_ros.perception.detector import Box, DetectorError, iou
 from ghostshell_ros.perception.detectors import make_detector
 
 ultralytics = pytest.importorskip("ultralytics", reason="make test-extras installs it")
@@ -41,6 +41,37 @@ def weights(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
 
 def _edges(boxes: list[Box]) -> np.ndarray:
     return np.array([[b.left, b.top, b.right, b.bottom] for b in boxes], np.float32)
+
+
+def test_weights_from_a_file_see_what_ultralytics_sees(weights: Path) -> None:
+    detector = make_detector("yolo", model=str(weights), confidence=LEAST)
+    assert list(detector.labels)[:2] == ["thing 0", "thing 1"] and len(detector.labels) == 80
+    boxes = detector.detect(IMAGE)
+    (result,) = ultralytics.YOLO(str(weights)).predict(
+        IMAGE[..., ::-1].copy(), conf=LEAST, iou=0.5, verbose=False, device="cpu"
+    )
+    assert boxes, "random weights that see nothing test nothing"
+    assert np.allclose(_edges(boxes), result.boxes.xyxy.numpy(), atol=1e-3)
+    assert [b.label for b in boxes] == [f"thing {int(c)}" for c in result.boxes.cls]
+    assert all(0 <= b.left < b.right <= 320 and 0 <= b.top < b.bottom <= 240 for b in boxes)
+
+
+def test_red_and_blue_are_not_swapped(weights: Path) -> None:
+    detector = make_detector("yolo", model=str(weights), confidence=LEAST)
+    assert detector.detect(IMAGE) != detector.detect(IMAGE[..., ::-1].copy())
+
+
+@pytest.mark.parametrize("size", [(0, 0), (1, 1), (1, 900), (2000, 3000)])
+def test_images_of_any_size_are_taken(weights: Path, size: tuple[int, int]) -> None:
+    make_detector("yolo", model=str(weights)).detect(np.full((*size, 3), 128, np.uint8))
+
+
+def test_weights_that_are_none_are_refused_by_name(tmp_path: Path) -> None:
+    (tmp_path / "text.pt").write_text("weights")
+    with pytest.raises(DetectorError, match=r"text\.pt"):
+        make_detector("yolo", model=str(tmp_path / "text.pt"))
+    with pytest.raises(DetectorError, match=r"none\.pt"):
+        make_detector("yolo", model=str(tmp_path / "none.pt"))
 
 
 def test_what_ultralytics_exports_is_a_model_for_the_light_detector(weights: Path) -> None:
