@@ -13,7 +13,7 @@ from sim_probe import tilt
 
 from ghostshell_ros.drivers.faces import EMOTIONS, FACES
 from ghostshell_ros.drivers.tunes import TUNES
-from ghostshell_ros.robots.coco.skills import face, sound
+from ghostshell_ros.robots.coco.skills import head, sound
 from skill_kernel.skills.arguments import bind, unknown_limits
 
 FUNCTIONS = {
@@ -191,8 +191,8 @@ def test_an_ear_swings_alone_between_its_angles_and_ends_upright() -> None:
 
 
 def test_every_expression_has_a_drawing_and_every_tune_notes() -> None:
-    assert set(get_args(face.Face)) <= set(FACES)
-    assert set(EMOTIONS) == set(get_args(face.Emotion))
+    assert set(get_args(head.Face)) <= set(FACES)
+    assert set(EMOTIONS) == set(get_args(head.Emotion))
     assert set(EMOTIONS.values()) <= set(FACES)
     assert set(get_args(sound.Tune)) <= set(TUNES)
 

@@ -10,7 +10,7 @@ import pytest
 from kalos_fake import BLOCKED, Kalos, Pause, Stop, config, registry
 
 from ghostshell_ros.robots.kalos import body
-from ghostshell_ros.robots.kalos.skills.parameters import HALLWAY, PLACES
+from ghostshell_ros.robots.kalos.skills.locomotion import HALLWAY, PLACES
 from skill_kernel.codes import CallCode
 from skill_kernel.robot import RobotConfig, RobotConfigError, find_robot
 from skill_kernel.skills.arguments import unknown_limits

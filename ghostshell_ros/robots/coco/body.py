@@ -5,10 +5,14 @@ import math
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Annotated
+
+from pydantic import Field
 
 from ghostshell_ros.drivers.trajectory import Trajectory
 from ghostshell_ros.navigation.motion import seen_from, wrapped
 from ghostshell_ros.robots.coco import motions
+from skill_kernel import Limited
 from skill_kernel.skills.drivers import Action, DriverResult, Memory, Pose2D, Senses, StopEvent, joint_trajectory
 
 WALK_TOLERANCE_M = 0.025
@@ -18,6 +22,11 @@ REJOIN_M = 0.6
 
 CLOSE_TO_COMMAND_RAD = 0.2
 """Distance from its last set-point within which a joint carries on from it, else from where it was measured."""
+
+Percent = Annotated[float, Field(ge=0, le=100, description="%")]
+Seconds = Annotated[float, Field(ge=0, le=600, description="s"), Limited("duration_s")]
+Times = Annotated[int, Field(ge=1, le=100, description="times"), Limited("repetitions")]
+"""Parameters that CoCo's skills share; the limits they name stand in the robot's YAML."""
 
 HEAD = ("head_yaw", "head_pitch")
 _GO_ON = threading.Event()

@@ -3,7 +3,6 @@
 """Define what Kalos can do, one file per kind. The model reads the signatures and docstrings of the functions."""
 
 from ghostshell_ros.robots.kalos.skills.locomotion import *
-from ghostshell_ros.robots.kalos.skills.posture import *
 from ghostshell_ros.robots.kalos.skills.seeking import *
 from ghostshell_ros.robots.kalos.skills.sound import *
 from ghostshell_ros.robots.remembering import *

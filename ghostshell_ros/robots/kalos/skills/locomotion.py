@@ -1,30 +1,53 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Define walking, turning, stepping aside, and going to points and named places of the map."""
+"""Define standing, walking, turning, nodding, and going to points and named places of the map; and what all skills share."""
 
 import math
 from threading import Event
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import Field
 
 from ghostshell_ros.robots.kalos.body import Control, KalosBody, Pause
-from ghostshell_ros.robots.kalos.skills.parameters import (
-    HALLWAY,
-    PLACES,
-    ROOMS,
-    STOP_S,
-    Degrees,
-    Metres,
-    Place,
-    Sideways,
-    turn_s,
-    way_s,
-)
-from skill_kernel import SkillReturn, robot_skill
+from skill_kernel import Limited, SkillReturn, robot_skill
 from skill_kernel.kernel.kernel import SkillCaller
+from skill_kernel.robot import RobotConfig
 from skill_kernel.skills.drivers import Pose2D, outcome
 
+CONFIG = RobotConfig.load("kalos")
+assert CONFIG.base is not None
+BASE = CONFIG.base
+PLACES = tuple(CONFIG.waypoints)
+HALLWAY = tuple(name for name in PLACES if name.startswith("hallway"))
+ROOMS = tuple(name for name in PLACES if name not in HALLWAY)
+
+if TYPE_CHECKING:
+    Place = str
+else:
+    Place = Literal[PLACES]
+Thing = Literal["ball", "apple", "bottle", "person", "chair"]
+
+
+STOP_S = 0.5
+"""Time to stop: a driver call returns within 0.2 s, and the base then has to brake."""
+
+Metres = Annotated[float, Field(ge=0, le=50, description="m"), Limited("walk_m")]
+Sideways = Annotated[float, Field(ge=0, le=10, description="m"), Limited("strafe_m")]
+Degrees = Annotated[float, Field(ge=-1080, le=1080, description="deg"), Limited("turn_deg")]
 MapMetres = Annotated[float, Field(ge=-1000, le=1000, description="m")]
+Near = Annotated[float, Field(ge=0.3, le=5, description="m"), Limited("keep_off_m")]
+Seconds = Annotated[float, Field(ge=1, le=600, description="s"), Limited("duration_s")]
+
+
+def way_s(metres: float, *, slower: float = 1.0) -> float:
+    """Return the seconds that a way takes at the base's usual speed."""
+    return 1.0 + abs(metres) / (BASE.cruise_linear * slower)
+
+
+def turn_s(radians: float) -> float:
+    """Return the seconds that a turn takes at the base's usual speed."""
+    return 1.0 + abs(radians) / BASE.cruise_turn
+
+
 NAV_S = 25.0
 """Time of a way through the building; only the map knows its length."""
 
@@ -111,3 +134,46 @@ def patrol(
             missed[place] = result.message
     what = f"patrolled {visited} of {len(AREAS[area]) * rounds} places"
     return SkillReturn.failure(f"{what}; {'; '.join(missed.values())}") if missed else SkillReturn.success(what)
+
+
+POSTURE_S = 2.0
+POSTURE_STOP_S = 0.4
+NOD_RAD = 0.22
+BEAT_S = 0.35
+LEVEL_S = 0.2
+
+Times = Annotated[int, Field(ge=1, le=10, description="times")]
+
+
+@robot_skill(subsystem="movement", nominal_s=POSTURE_S, stop_s=POSTURE_STOP_S, idempotent=True)
+def stand(*, body: KalosBody, stop_evt: Event) -> SkillReturn:
+    """Stand up."""
+    return outcome(body.posture("stand", stop_evt), "standing")
+
+
+@robot_skill(subsystem="movement", nominal_s=POSTURE_S, stop_s=POSTURE_STOP_S, idempotent=True)
+def sit(*, body: KalosBody, stop_evt: Event) -> SkillReturn:
+    """Sit down and stay seated."""
+    return outcome(body.posture("sit", stop_evt), "sitting")
+
+
+@robot_skill(
+    subsystem="movement",
+    nominal_s=lambda times: POSTURE_S + times * 2.0 * BEAT_S,
+    stop_s=POSTURE_STOP_S + LEVEL_S,
+    remaining=lambda progress, times: {"times": times - int(progress["times"])} if progress["times"] < times else None,
+)
+def nod(times: Times = 2, *, body: KalosBody, stop_evt: Event) -> SkillReturn:
+    """Nod with the front of the body, for yes. times: how often."""
+    result = body.posture("stand", stop_evt)
+    done = 0
+    while result.ok and done < times:
+        result = body.pitch(NOD_RAD, BEAT_S, stop_evt)
+        if result.ok:
+            result = body.pitch(0.0, BEAT_S, stop_evt)
+        done += result.ok
+    if result.cancelled:
+        # Level again before anything else; its length bounds it.
+        body.pitch(0.0, LEVEL_S, Event())
+        return SkillReturn.interruption(f"nodded {done} of {times} times", progress={"times": done})
+    return outcome(result, f"nodded {done} of {times} times")
