@@ -35,7 +35,7 @@ class ObjectDetector(RuntimeNode):
         super().__init__("object_detector")
         robot = RobotConfig.load(self.declare("robot", "kalos", "robot's name in config/robots, or a YAML file's path"))
         kind = self.declare("detector", "onnx", "what looks at the images", choices=kinds())
-        model = self.declare("model", "", "file with the network, empty for our own")
+        model = self.declare("model", "", "file with weights, empty for our own (onnx); yolo: also a name such as yolo11n.pt")
         confidence = self.declare("confidence", 0.2, "least confidence of a published thing [1]", 0.0, 1.0)
         overlap = self.declare(
             "overlap", 0.5, "two boxes of one label that overlap more are one thing [intersection over union]", 0.0, 1.0
