@@ -6,8 +6,8 @@ from dataclasses import replace
 
 from planners.language.questions import read
 from planners.memory import schema
-from planners.memory.answers import MAX_SEARCHED, MAX_SOURCES, Answer, Answerer, clock, is_evidence
-from planners.memory.consolidation import ConsolidationSettings, Consolidator, ModelWriter
+from planners.memory.answers import MAX_SEARCHED, MAX_SOURCES, Answer, Answerer, ModelWriter, clock, is_evidence
+from planners.memory.consolidation import ConsolidationSettings, Consolidator
 from planners.memory.embedding import Embedder, Embeddings
 from planners.memory.query import Circle, Query, words_of
 from planners.memory.records import Kind, Provenance, Record, Spot, StoreError, Tier, Viewer, Visibility
@@ -56,7 +56,7 @@ class Memory:
         self.store, self.put = store, store.put
         self._wall, self._model = wall, model
         self.embeddings = Embeddings(store, embedder, wall=wall)
-        self.consolidator = Consolidator(store, settings, wall=wall, summariser=model, on_problem=on_problem)
+        self.consolidator = Consolidator(store, settings, wall=wall, on_problem=on_problem)
         steps = {"memory-consolidation": self.consolidator.step}
         if embedder is not None:
             steps["memory-embedding"] = self.embeddings.step

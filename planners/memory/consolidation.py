@@ -18,8 +18,6 @@ from planners.memory.query import MAX_LIMIT, Query
 from planners.memory.records import SOURCE, Kind, Provenance, Record, Spot, StoreError, Tier, Viewer, narrowest
 from planners.memory.schema import DAY_S, KNOWLEDGE, select
 from planners.memory.store import Store, Ticket
-from planners.models.base import CancelToken, Message, ModelClient, ModelError, ModelRequest, TextDelta
-from planners.prompts.blocks import quoted, text_beside
 
 
 class Distiller:
@@ -172,47 +170,6 @@ def _ids(records: Sequence[Record]) -> tuple[int, ...]:
 
 T = TypeVar("T")
 
-MAX_PASSAGES = 12
-MAX_ANSWER = 1000
-_ANSWER = text_beside(__file__, "answer_rules.txt")
-_SUMMARY = text_beside(__file__, "summary_rules.txt")
-
-
-class ModelWriter:
-    """Ask a model and take no answer for a failure: what it cannot do is done without it. Blocks its thread."""
-
-    def __init__(self, client: ModelClient) -> None:
-        self._client = client
-        self.problem = ""
-        """The reason why the last answer failed, "" when it did not."""
-
-    def answer(self, question: str, passages: Sequence[Record], now_s: float) -> str:
-        """Return an answer in words, or "" when the model gave none."""
-        told = [
-            quoted({"when": clock(r.time_s, now_s), "robot": r.provenance.robot, "kind": r.kind, "text": r.text})
-            for r in passages[:MAX_PASSAGES]
-        ]
-        return self._ask(_ANSWER, "Passages:\n" + "\n".join(told) + f"\nQuestion: {quoted(question)}")
-
-    def summarise(self, plain: str, sentences: Sequence[str]) -> str:
-        """Return a better wording of a summary, or "" when the model gave none."""
-        lines = "\n".join(quoted(s) for s in (plain, *sentences[-40:]))
-        return self._ask(_SUMMARY, f"Log:\n{lines}")
-
-    def _ask(self, system: str, text: str) -> str:
-        request = ModelRequest(system, (Message("user", text),), max_output_tokens=300, deadline_s=10.0)
-        pieces: list[str] = []
-        try:
-            for event in self._client.stream(request, cancel=CancelToken()):
-                if isinstance(event, TextDelta):
-                    pieces.append(event.text)
-        except ModelError as error:
-            self.problem = error.message
-            return ""
-        self.problem = ""
-        return " ".join("".join(pieces).split())[:MAX_ANSWER]
-
-
 CHUNK = 300
 """Records looked at in one step."""
 SUMMARY_SENTENCES = 2000
@@ -244,8 +201,7 @@ class Consolidator:
     """Consolidate one step at a time; `Background` calls it on a thread.
 
     A step reads, makes and writes in one transaction on the writer's thread: a kill between two steps repeats and loses
-    nothing, nothing is forgotten in between, and several consolidators of one store do each piece once. Only a model words
-    summaries afterwards; its wording is kept if the summary is still what it was.
+    nothing, nothing is forgotten in between, and several consolidators of one store do each piece once.
     """
 
     def __init__(
@@ -254,10 +210,9 @@ class Consolidator:
         settings: ConsolidationSettings | None = None,
         *,
         wall: Callable[[], float],
-        summariser: ModelWriter | None = None,
         on_problem: Callable[[StoreError], None] = lambda _: None,
     ) -> None:
-        self._store, self._wall, self._summariser, self._on_problem = store, wall, summariser, on_problem
+        self._store, self._wall, self._on_problem = store, wall, on_problem
         self._settings = settings or ConsolidationSettings()
         self.skipped = 0
         """Records that could not be worked with."""
@@ -272,21 +227,8 @@ class Consolidator:
             if self._freeing is None or self._freeing.done():  # it would wait behind what has no room
                 self._freeing = self._store.do(self._expire, urgent=True)
             raise problem
-        summaries: list[Record] = []
-        ways = (self._redo, self._advance, self._digest)
-
-        def work(file: sqlite3.Connection) -> bool:
-            return any(way(file, summaries) for way in ways) or self._know(file) or self._expire(file)
-
-        worked = self._store.do(work).result(STEP_S)
-        if self._summariser is not None:
-            for made in summaries:
-                text = self._summariser.summarise(made.text, [r.text for r in self._store.get(made.parents)])
-                values = text[:5000], made.id, made.text
-                change = "UPDATE record SET text = ? WHERE id = ? AND text = ?"
-                if text:
-                    self._store.do(lambda file: file.execute(change, values)).result()  # noqa: B023
-        return worked
+        ways = (self._redo, self._advance, self._digest, self._know, self._expire)
+        return self._store.do(lambda file: any(way(file) for way in ways)).result(STEP_S)
 
     def _try(self, what: str, make: Callable[[], T]) -> T | None:
         """Return what is made, or None: a strange record, imported perhaps, must not end all consolidation."""
@@ -301,7 +243,7 @@ class Consolidator:
 
     # -- new records --------------------------------------------------------------------------------------------------
 
-    def _advance(self, file: sqlite3.Connection, summaries: list[Record]) -> bool:
+    def _advance(self, file: sqlite3.Connection) -> bool:
         cursor = int(schema.meta(file, _CURSOR, "0"))
         found = schema.select(file, "record WHERE id > ? ORDER BY id LIMIT ?", (cursor, CHUNK))
         if not found:
@@ -319,7 +261,7 @@ class Consolidator:
             if record.kind == Kind.OUTCOME.value:
                 who, kinds = record.provenance, (*_SENTENCES, Kind.CALL.value)
                 during = _during(file, kinds, Viewer(who.robot, who.process), record.start_s, record.time_s)
-                self._summarise(file, f"task {who.process}", lambda: task_episode(record, during), summaries)  # noqa: B023
+                self._summarise(file, f"task {who.process}", lambda: task_episode(record, during))  # noqa: B023
         schema.set_meta(file, _CURSOR, str(found[ends - 1].id))
         return True
 
@@ -332,22 +274,20 @@ class Consolidator:
             if sentence := self._try(run.key, lambda: worded(run)):  # noqa: B023
                 (record_id,) = schema.insert(file, [sentence])
                 if record_id:
-                    self._note(file, replace(sentence, id=record_id), fresh=not run.id)
+                    self._note(file, replace(sentence, id=record_id))
 
-    def _note(self, file: sqlite3.Connection, sentence: Record, fresh: bool = True) -> None:
-        told = self._try(f"record {sentence.id}", lambda: graph.from_sentence(sentence, self._settings.labels, fresh=fresh))
+    def _note(self, file: sqlite3.Connection, sentence: Record) -> None:
+        told = self._try(f"record {sentence.id}", lambda: graph.from_sentence(sentence, self._settings.labels))
         graph.note(file, told or ())
 
-    def _summarise(self, file: sqlite3.Connection, what: str, make: Callable[[], Record], summaries: list[Record]) -> None:
+    def _summarise(self, file: sqlite3.Connection, what: str, make: Callable[[], Record]) -> None:
         if made := self._try(what, make):
-            (record_id,) = schema.insert(file, [made])
-            if record_id:
-                summaries.append(replace(made, id=record_id))
+            schema.insert(file, [made])
             schema.set_meta(file, KNOWLEDGE, "")
 
     # -- summaries and knowledge --------------------------------------------------------------------------------------
 
-    def _digest(self, file: sqlite3.Connection, summaries: list[Record]) -> bool:
+    def _digest(self, file: sqlite3.Connection) -> bool:
         """Summarise the next hour of a robot that is over."""
         for robot, now_s in self._clocks.items():
             name = f"digested:{robot}"
@@ -360,7 +300,7 @@ class Consolidator:
                 continue
             if during := _during(file, _SENTENCES, Viewer(robot), begun_s, begun_s + HOUR_S - 1e-6):
                 what = f"the hour of {robot} from {begun_s:.0f} s"
-                self._summarise(file, what, lambda: hour_digest(robot, during), summaries)  # noqa: B023
+                self._summarise(file, what, lambda: hour_digest(robot, during))  # noqa: B023
             schema.set_meta(file, name, repr(begun_s + HOUR_S))
             return True
         return False
@@ -381,29 +321,24 @@ class Consolidator:
 
     # -- forgetting ---------------------------------------------------------------------------------------------------
 
-    def _redo(self, file: sqlite3.Connection, summaries: list[Record]) -> bool:
+    def _redo(self, file: sqlite3.Connection) -> bool:
         """Make anew what stood partly on something that was revoked."""
         row = file.execute("SELECT id, tier, parents FROM redo ORDER BY id LIMIT 1").fetchone()
         if row is None:
             return False
-        tier, told = row[1], json.loads(row[2])
-        if tier == Tier.M3:  # the keys of nodes and edges: counted from every sentence that there is
-            of_key = "SELECT id FROM record WHERE key IN (SELECT value FROM json_each(?))"
-            schema.delete(file, [i for (i,) in file.execute(of_key, (row[2],)).fetchall()])
-            sentences, _ = query.find(file, Query(kinds=(*_SENTENCES, Kind.HEARD.value), limit=MAX_LIMIT))
-            for sentence in reversed(sentences):
-                nodes = self._try(f"record {sentence.id}", lambda: graph.from_sentence(sentence, self._settings.labels)) or ()  # noqa: B023
-                graph.note(file, [n for n in nodes if f"{n.scope}\x1f{n.key}" in told])
+        kept = [r for r in schema.by_ids(file, json.loads(row[2])) if not r.revoked_s]
+        if row[1] == Tier.M3:
+            for sentence in kept:
+                self._note(file, sentence)
+        elif row[1] == Tier.M1:
+            self._write_sentences(file, kept)
         else:
-            kept = [r for r in schema.by_ids(file, told) if not r.revoked_s]
             ended = next((r for r in kept if r.kind == Kind.OUTCOME.value), None)
-            if tier == Tier.M1:
-                self._write_sentences(file, kept)
-            elif ended is not None:
+            if ended is not None:
                 rest = [r for r in kept if r is not ended]
-                self._summarise(file, "a task", lambda: task_episode(ended, rest), summaries)
+                self._summarise(file, "a task", lambda: task_episode(ended, rest))
             elif scene := [r for r in kept if r.kind != Kind.CALL.value]:
-                self._summarise(file, "an hour", lambda: hour_digest(scene[0].provenance.robot, scene), summaries)
+                self._summarise(file, "an hour", lambda: hour_digest(scene[0].provenance.robot, scene))
         file.execute("DELETE FROM redo WHERE id = ?", (row[0],))
         schema.set_meta(file, KNOWLEDGE, "")
         return True

@@ -15,45 +15,31 @@ from planners.memory.records import NOWHERE, SOURCE, Kind, Provenance, Record, S
 from planners.memory.schema import insert, select
 
 
-def entity(type_: str, name: str, time_s: float, attributes: Mapping[str, Any] | None = None, **fields: Any) -> Record:
-    """Return the record of a node `type:name`: person, place, object, facility or robot. Attributes are, for a person, such as
-    `availability`; what is left out stays as it is. `fields` are those of a record."""
+def entity(type_: str, name: str, time_s: float, **fields: Any) -> Record:
+    """Return the record of a node `type:name`: person, place, object, facility or robot. `fields` are those of a record."""
     if not name.strip():
         raise ValueError("a node of the graph needs a name")
-    data = {"type": type_, "name": name, "attributes": dict(attributes or {})}
+    data = {"type": type_, "name": name}
     text = f"{type_} {readable(name)}"
     return Record(Tier.M3, Kind.ENTITY, time_s, text, data, key=f"entity:{type_}:{name}", **fields)
 
 
-def relation(subject: str, name: str, target: str, time_s: float, count: int = 1, **fields: Any) -> Record:
-    """Return the record of an edge between two nodes (`person:alice owns object:laptop`). Noted again, its count rises."""
+def relation(subject: str, name: str, target: str, time_s: float, **fields: Any) -> Record:
+    """Return the record of an edge between two nodes (`person:alice owns object:laptop`)."""
     said = " ".join(readable(part.partition(":")[2] or part) for part in (subject, name, target))
-    data = {"subject": subject, "relation": name, "object": target, "count": count, "since_s": time_s, "attributes": {}}
+    data = {"subject": subject, "relation": name, "object": target}
     return Record(Tier.M3, Kind.RELATION, time_s, said, data, key=f"relation:{subject}|{name}|{target}", **fields)
 
 
 def note(file: sqlite3.Connection, records: Iterable[Record]) -> None:
-    """Merge nodes and edges into those there are: attributes are added, counts rise, the newest place stands."""
+    """Store nodes and edges; one that is known already keeps its place where the newer one has none."""
     for record in records:
-        for old in select(file, "record WHERE key = ?", (f"{record.scope}\x1f{record.key}",)):
-            record = _merged(old, record)
-        insert(file, [record])
+        known = select(file, "record WHERE key = ?", (f"{record.scope}\x1f{record.key}",)) if record.spot == NOWHERE else ()
+        insert(file, [replace(record, spot=old.spot) for old in known] or [record])
 
 
-def _merged(old: Record, new: Record) -> Record:
-    newer, older = (new, old) if new.time_s >= old.time_s else (old, new)
-    data = {**older.data, **newer.data}
-    data["attributes"] = {**older.data.get("attributes", {}), **newer.data.get("attributes", {})}
-    if new.kind == Kind.RELATION.value:
-        data["count"] = int(old.data.get("count", 0)) + int(new.data.get("count", 1))
-        data["since_s"] = min(float(old.data.get("since_s", old.time_s)), float(new.data.get("since_s", new.time_s)))
-    spot = newer.spot if newer.spot != NOWHERE else older.spot
-    return replace(newer, data=data, spot=spot, parents=new.parents)
-
-
-def from_sentence(record: Record, labels: Mapping[str, str], *, fresh: bool = True) -> list[Record]:
-    """Return what a sentence (M1) says about the graph: who or what was where, who spoke with whom. Not `fresh`: it was told
-    before and has only grown, so counts stay."""
+def from_sentence(record: Record, labels: Mapping[str, str]) -> list[Record]:
+    """Return what a sentence (M1) says about the graph: who or what was where, who spoke with whom."""
     robot, spot, room = record.provenance.robot, record.spot, record.spot.room
     if not robot or record.kind not in (Kind.VISIT.value, Kind.SIGHTING.value, Kind.HEARD.value):
         return []
@@ -65,7 +51,7 @@ def from_sentence(record: Record, labels: Mapping[str, str], *, fresh: bool = Tr
         return f"{type_}:{name}"
 
     def edge(subject: str, name: str, target: str, spot: Spot = NOWHERE) -> None:
-        found.append(relation(subject, name, target, record.time_s, int(fresh), spot=spot, **of))
+        found.append(relation(subject, name, target, record.time_s, spot=spot, **of))
 
     me = node("robot", robot)
     if record.kind == Kind.VISIT.value:

@@ -32,6 +32,8 @@ _TOLD_AGAIN = frozenset({"heard", "outcome", "visit", "sighting", "episode", "di
 """Beginnings of keys that robots and consolidation put again by themselves: what was forgotten of them stays so."""
 _JOINED = frozenset({"entity", "relation"})
 """Kinds that are made of all they were ever noted with."""
+MAX_AGAIN = 500
+"""Sentences, the newest, from which a node or an edge is made again."""
 KNOWLEDGE = "knowledge"
 """Name of the value that says since when habits are up to date, "" when they are not."""
 
@@ -263,18 +265,17 @@ _RAW = "SELECT parent FROM link JOIN record ON record.id = parent WHERE tier = 0
 
 def _note_redo(file: sqlite3.Connection, record_id: int, row: tuple[int, str, str | None], gone: list[int]) -> bool:
     """Return whether it must be made again."""
-    tier, kind, key = row
-    left: list[Any] = []
-    if tier in (Tier.M1, Tier.M2):
-        sql = (
-            "SELECT parent, kind FROM link JOIN record ON record.id = parent WHERE child = ? AND parent NOT IN "
-            "(SELECT value FROM json_each(?)) ORDER BY parent"
-        )
-        kept = file.execute(sql, (record_id, json.dumps(gone))).fetchall()
-        # Without the end of the task there is nothing to sum up.
-        left = [p for p, _ in kept] if kind != "episode" or any(of == "outcome" for _, of in kept) else []
-    elif tier == Tier.M3 and kind in _JOINED and key:
-        left = [key]
+    tier, kind, _ = row
+    joined = kind in _JOINED
+    if tier not in (Tier.M1, Tier.M2) and not joined:
+        return False
+    sql = (
+        "SELECT parent, kind FROM link JOIN record ON record.id = parent WHERE child = ? AND parent NOT IN "
+        "(SELECT value FROM json_each(?)) ORDER BY parent DESC LIMIT ?"
+    )
+    kept = file.execute(sql, (record_id, json.dumps(gone), MAX_AGAIN if joined else -1)).fetchall()
+    # Without the end of the task there is nothing to sum up.
+    left = [p for p, _ in reversed(kept)] if kind != "episode" or any(of == "outcome" for _, of in kept) else []
     if left:
         file.execute("INSERT INTO redo (tier, parents) VALUES (?, ?)", (tier, json.dumps(left)))
     return bool(left)

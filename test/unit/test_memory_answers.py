@@ -15,7 +15,7 @@ from memory_model import observation
 
 from planners.language.questions import ROWS, read
 from planners.memory import Kind, Memory, Provenance, Record, Spot, Store, Tier, Viewer, Visibility
-from planners.memory.consolidation import ModelWriter
+from planners.memory.answers import ModelWriter
 from planners.models.base import CancelToken, ModelError, ModelRequest, TextDelta
 from skill_kernel.codes import ModelCode
 

@@ -25,7 +25,8 @@ from ghostshell_ros.wire.process_messages import process_of
 from ghostshell_ros.wire.qos import LATCHED, OBSERVATION
 from ghostshell_ros.wire.values import ros_text, seconds, time_message
 from planners.memory import Circle, Memory, Query, Record, Store, StoreError, Tier, Viewer
-from planners.memory.consolidation import ConsolidationSettings, ModelWriter
+from planners.memory.answers import ModelWriter
+from planners.memory.consolidation import ConsolidationSettings
 from planners.memory.embedding import Embedder
 from planners.memory.experience import Recorder
 from planners.memory.schema import DAY_S
@@ -97,7 +98,7 @@ class MemoryNode(RuntimeNode):
         described = "sentence-transformers model, by name or folder; empty: full text alone"
         embedding = self.declare("embedding_model", "", described)
         threads = self.declare("embedding_threads", 1, "of the CPU, for sentence embeddings", 1, 64)
-        client = optional_model(self, "model", "model for free questions and summaries, as in models.yaml; empty: none")
+        client = optional_model(self, "model", "model for free questions, as in models.yaml; empty: none")
         often = "how often new records are made into sentences [s]"
         return {
             "settings": settings,
