@@ -18,7 +18,7 @@ from skill_kernel.guard import GuardError, compile_guarded
 
 SHORT_S = 15.0
 """Longest nominal time of a reflex's action: it keeps every task off the body meanwhile."""
-SLOW = frozenset({"battery_percent", "charging", "room", "posture", "heard", "age_s", "stale", "value"})
+SLOW = frozenset({"battery_percent", "charging", "room", "posture", "heard", "age_s", "stale"})
 """Accessors that change too slowly for a hundredth of a second to matter."""
 MAX_READ = 150
 """Longest sentence read word by word, in characters: a longer one would hold the node up, and needs a plan or a model."""

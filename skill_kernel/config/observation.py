@@ -44,7 +44,7 @@ STANDARD: dict[str, Kind] = {
 
 _ACCESSORS = """visible count distance_to bearing_to people_visible front_distance_m left_distance_m right_distance_m
 back_distance_m nearest_distance_m x_m y_m heading_deg speed_mps battery_percent subsystem_busy heard heard_words heard_age_s
-age_s stale value"""
+age_s stale"""
 _WORDS = "abs min max round len range any all sum lower wait inf condition action say stop"
 RESERVED = frozenset(f"{_ACCESSORS} {_WORDS}".split())
 """Names that mean something else wherever a field's name is written as a function."""

@@ -276,13 +276,12 @@ class Compiler(ast.NodeVisitor):
         codes = [self.wanted(places[n], STR, f"{n} of {name}") for n in names]
         constants = tuple(code.constant for code in codes)
         known = UNKNOWN not in constants
-        if accessor.by_argument is not None and not known:
-            raise at(node, GuardCode.TYPE, f"the arguments of {name} must be constants: its type follows from them")
         try:
-            returns = OF_PYTHON[accessor.result_type(constants) if known else accessor.returns]
+            if known:
+                accessor.check(constants)
         except AccessorArgumentError as error:
             raise at(node, GuardCode.ARGUMENT, str(error)) from error
-        self.accessors[name] = None
+        self.accessors[name], returns = None, OF_PYTHON[accessor.returns]
         if known:
             return Code(returns, lambda frame: frame.call(name, *constants), 1 + _steps(codes))
         runs = [code.run for code in codes]

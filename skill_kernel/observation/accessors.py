@@ -69,8 +69,7 @@ class View:
 
 
 Result = bool | int | float | str
-ResultType = type[bool] | type[int] | type[float] | type[str] | type[object]
-"""`object` where the type depends on the argument."""
+ResultType = type[bool] | type[int] | type[float] | type[str]
 
 _RESULT: dict[Kind, ResultType] = {Kind.BOOLEAN: bool, Kind.NUMBER: float, Kind.TEXT: str}
 
@@ -85,22 +84,13 @@ class Parameter:
 
 @dataclass(frozen=True)
 class Accessor:
-    """Hold a function over the observation. A call raises when a field that it reads is stale or missing.
-
-    `returns` is the type of what it gives, object where that depends on its argument: `result_type` then knows.
-    """
+    """Hold a function over the observation. A call raises when a field that it reads is stale or missing."""
 
     name: str
     parameters: tuple[Parameter, ...]
     returns: ResultType
     doc: str
     read: Callable[..., Result]
-    by_argument: Mapping[str, ResultType] | None = None
-
-    def result_type(self, arguments: Sequence[str] = ()) -> ResultType:
-        """Return the type of what a call with these literal arguments gives. Raises ArgumentError as the call would."""
-        self.check(arguments)
-        return self.returns if self.by_argument is None else self.by_argument[arguments[0]]
 
     def check(self, arguments: Sequence[object]) -> None:
         """Raise ArgumentError, with the nearest that is allowed, for arguments that do not fit."""
@@ -115,8 +105,7 @@ class Accessor:
 
     def signature(self) -> str:
         """Return it as it stands in prompts: `visible(label: str) -> bool`."""
-        returned = self.returns.__name__ if self.by_argument is None else "bool | float | str"
-        return f"{self.name}({', '.join(f'{p.name}: str' for p in self.parameters)}) -> {returned}"
+        return f"{self.name}({', '.join(f'{p.name}: str' for p in self.parameters)}) -> {self.returns.__name__}"
 
 
 def accessors_of(robot: RobotConfig) -> dict[str, Accessor]:
@@ -178,10 +167,6 @@ def accessors_of(robot: RobotConfig) -> dict[str, Accessor]:
         doc = "Seconds since this field was measured; inf when it never was."
         table["age_s"] = Accessor("age_s", any_field, float, doc, View.age)
         table["stale"] = Accessor("stale", any_field, bool, "Whether this field is too old or missing.", _stale)
-    if told := {name: _RESULT[config.kind] for name, config in fields.items() if config.kind in _RESULT}:
-        told_field = (Parameter("field", tuple(told)),)
-        value: Callable[..., Result] = lambda v, field: _plain(v, field=field, kind=fields[field].kind)  # noqa: E731
-        table["value"] = Accessor("value", told_field, object, "What this field says.", value, told)
     return table
 
 
