@@ -71,9 +71,10 @@ class LayerModel:
     ) -> None:
         self.node, self._clients, self.events, self._budget = node, clients, events, budget
         self._asked_s: dict[tuple[str, str], float] = {}
-        self._answers: set[Answer] = set()
+        self.answers: set[Answer] = set()
+        """Those that have not ended."""
         self._prompts = node.create_publisher(LlmPrompt, "prompts", QUEUES)
-        self._told_answers = node.create_publisher(LlmAnswer, "answers", QUEUES)
+        self.told_answers = node.create_publisher(LlmAnswer, "answers", QUEUES)
 
     def thinks(self, layer: str) -> bool:
         """Return whether a language model answers this layer, and not the parser of direct commands."""
@@ -107,13 +108,13 @@ class LayerModel:
         ok, _, why = self.allowance(process_id, layer)
         if not ok:
             self.events.write(ModelEvent(kind=ModelKind.SKIPPED, process_id=process_id, layer=str(layer), reason=why))
-            self.node.call_soon(answer.refused, why)
+            self.node.call_soon(answer.end, int(TaskCode.BUDGET_SPENT), why)
             return answer
         self._asked_s[process_id, layer] = self.node.steady_now()
         while len(self._asked_s) > 500:
             del self._asked_s[next(iter(self._asked_s))]
         self.events.write(ModelEvent(kind=ModelKind.ASKED, model=client.name, **answer.about))
-        self._answers.add(answer)
+        self.answers.add(answer)
         answer.begin()
         if self._prompts.get_subscription_count():
             self._prompts.publish(self._prompt(answer))
@@ -121,14 +122,8 @@ class LayerModel:
 
     def close(self) -> None:
         """Cancel every answer."""
-        for answer in list(self._answers):
+        for answer in list(self.answers):
             answer.cancel()
-
-    def over(self, answer: Answer, told: Callable[[], LlmAnswer]) -> None:
-        """Forget an answer that has ended. Publish the message that `told` returns, if there is a subscriber."""
-        self._answers.discard(answer)
-        if self._told_answers.get_subscription_count():
-            self._told_answers.publish(told())
 
     def _prompt(self, answer: Answer) -> LlmPrompt:
         request = answer.request
@@ -171,7 +166,9 @@ class Answer:
         self._asked_s = owner.node.steady_now()
         self._usage: Usage | None = None
         self._began_s = owner.node.now_s()
-        self._over = self._muted = self._asked = self._forgot = False
+        self._over = self._muted = self._forgot = False
+        self._asked = False
+        """False for an answer that the budget forbids: nothing but its end is told."""
         self._repetition = RepetitionWatch()
 
     def begin(self) -> None:
@@ -182,17 +179,13 @@ class Answer:
 
     def cancel(self) -> None:
         """Stop the answer and report nothing more of it."""
-        if not self._asked:
-            self._over = True
-        elif not self._over:
+        if not self._over:
             self._cancel.cancel()
             self._told(int(ModelCode.MODEL_CANCELLED), "the answer was no longer wanted")
 
     def enough(self) -> None:
         """Read no further. The answer gets ENOUGH_S to end by itself, because its end tells the number of tokens."""
-        if not self._asked:
-            self._over = True
-        elif not self._over and not self._muted:
+        if not self._over and not self._muted:
             self._muted = True
             self._node.call_later(ENOUGH_S, self._cut)
 
@@ -201,12 +194,6 @@ class Answer:
             self._cancel.cancel()
             self._told(0, "")
 
-    def refused(self, why: str) -> None:
-        """End the answer because the budget forbids it."""
-        if not self._over:
-            self._over = True
-            self._on_end(AnswerEnd("", int(TaskCode.BUDGET_SPENT), why))
-
     def _read(self, events: Iterator[AnswerPart]) -> None:
         """Read the model's iterator, which blocks, on a thread of its own."""
         soon, name = self._node.call_soon, self.client.name
@@ -214,11 +201,11 @@ class Answer:
             for event in events:
                 soon(self._event, event)
         except ModelError as error:
-            soon(self._end, int(error.code), f"model {name}: {error.message}")
+            soon(self.end, int(error.code), f"model {name}: {error.message}")
         except Exception as error:  # noqa: BLE001 - whatever an SDK raises must end the answer, not the node
-            soon(self._end, int(ModelCode.MODEL_CONNECTION), f"model {name}: {type(error).__name__} in its client")
+            soon(self.end, int(ModelCode.MODEL_CONNECTION), f"model {name}: {type(error).__name__} in its client")
         else:
-            soon(self._end, 0, "")
+            soon(self.end, 0, "")
 
     def _event(self, event: AnswerPart) -> None:
         if self._over:
@@ -228,7 +215,7 @@ class Answer:
             self._times_s.append(self._node.steady_now() - self._asked_s)
             if self.client.is_language_model and (why := self._repetition.feed(event.text)):
                 self._cancel.cancel()
-                self._end(int(ModelCode.MODEL_NOT_UNDERSTOOD), f"model {self.client.name}: {why}")
+                self.end(int(ModelCode.MODEL_NOT_UNDERSTOOD), f"model {self.client.name}: {why}")
             elif not self._muted:
                 self._on_text(event.text)
         elif isinstance(event, Usage):
@@ -244,7 +231,8 @@ class Answer:
     def _notice(self, why: str) -> None:
         self._owner.events.write(Notice(error_msg=why, **self.about))
 
-    def _end(self, code: int, why: str) -> None:
+    def end(self, code: int, why: str) -> None:
+        """End it, unless it has ended."""
         if not self._over:
             self._told(0 if self._muted else code, "" if self._muted else why, whole=not code)
             if not self._muted:
@@ -253,6 +241,8 @@ class Answer:
     def _told(self, code: int, why: str, *, whole: bool = False) -> None:
         """Report the answer's end. `whole` says that the model itself ended it, so its token counts are complete."""
         self._over = True
+        if not self._asked:
+            return
         usage = self._used(code, whole=whole)
         cost = {
             "error_code": code,
@@ -262,7 +252,9 @@ class Answer:
             "completion_tokens": usage.completion_tokens,
             "cost_usd": usage.cost_usd if usage.cost_usd is not None else -1.0,
         }
-        self._owner.over(self, lambda: self._message(cost))
+        self._owner.answers.discard(self)
+        if self._owner.told_answers.get_subscription_count():
+            self._owner.told_answers.publish(self._message(cost))
         about = {**self.about, **cost, "start_s": self._began_s, "end_s": self._node.now_s()}
         self._owner.events.write(ModelEvent(kind=ModelKind.ANSWERED, model=self.client.name, **about))
 
