@@ -4,16 +4,15 @@
 import fcntl
 import json
 import math
-import traceback
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import IO, Any
 
 from ghostshell.msg import MemoryRecord, Observation, ProcessArray
 from ghostshell.srv import QueryMemory
-from rclpy.task import Future
 
 from ghostshell_ros.runtime.data import data_folder
 from ghostshell_ros.runtime.model_setup import optional_model
@@ -183,25 +182,14 @@ class MemoryNode(RuntimeNode):
             return response
         self._asked += 1
         try:
-            answered: Future = Future(executor=self.executor)
-            self._pool.submit(self._answer, self._memory, request, response, self._door.caller(request), answered)
-            await answered
-        finally:
-            self._asked -= 1
-        return response
-
-    def _answer(self, memory: Memory, request: Any, response: Any, caller: Caller, answered: Future) -> None:
-        try:
-            _fill(memory, request, response, caller)
+            await self.run_on(self._pool, partial(_fill, self._memory, request, response, self._door.caller(request)))
         except StoreError as error:
             response.error_code, response.error_msg = int(error.code), ros_text(str(error))
         except ValueError as error:
             response.error_code, response.error_msg = int(MemoryCode.QUERY_INVALID), ros_text(str(error))
-        except Exception as error:  # noqa: BLE001 - whoever asked must have an answer
-            self.get_logger().error(f"a question failed:\n{traceback.format_exc()}")
-            response.error_code = int(MemoryCode.STORE_UNAVAILABLE)
-            response.error_msg = f"{type(error).__name__} in the memory; its log says more"
-        self.call_soon(answered.set_result, True)
+        finally:
+            self._asked -= 1
+        return response
 
     def health(self) -> Health:
         """Return whether new records are kept, how many wait and were dropped."""
