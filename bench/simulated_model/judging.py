@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from typing import Any
 from xml.sax.saxutils import escape, quoteattr
 
 from bench.simulated_model.phrases import asks_memory, understand
@@ -30,7 +29,6 @@ _RULE = re.compile(rf"^(?:{_WHEN} (?P<front>[^,]+), *(?P<then>.+)|(?P<do>.+?) {_
 _MAY = re.compile(r"^(?:you (?:may|can|should|must|are allowed to)|please) (?:pause [\w\- ]+? (?:task )?to )?", re.IGNORECASE)
 _GREET = re.compile(r"^(?:engage|greet|meet|welcome)\b[\w ]*")
 _FORBIDS = re.compile(r"\b(?:never|do not|don't|must not|avoid|not allowed)\b", re.IGNORECASE)
-_COMMON = frozenset("the and you when whenever never not any with are see may always should".split())
 
 
 def judge(question: Question) -> str:
@@ -83,7 +81,7 @@ def _compared(low: str, value: float, otherwise: bool) -> bool:
 
 def advise(question: Question) -> str:
     """Return the elements of System 3's answer."""
-    return "\n".join([*_relations(question), *_reactions(question), *_conflicts(question)]) or "<nothing/>"
+    return "\n".join([*_relations(question), *_reactions(question)]) or "<nothing/>"
 
 
 def _relations(question: Question) -> Iterator[str]:
@@ -103,7 +101,7 @@ def _reactions(question: Question) -> Iterator[str]:
     """Yield the first guideline whose condition holds, where nothing else is asked."""
     for guideline in question.items("GUIDELINES"):
         sentence = str(guideline.get("sentence") or "").strip(" .")
-        if question.blocks.get("INSTRUCTION") or question.blocks.get("ADDED") or _FORBIDS.search(sentence):
+        if question.blocks.get("INSTRUCTION") or _FORBIDS.search(sentence):
             continue
         rule = _RULE.match(sentence)
         condition, task = (rule["front"] or rule["back"], rule["then"] or rule["do"]) if rule else (sentence, sentence)
@@ -113,19 +111,3 @@ def _reactions(question: Question) -> Iterator[str]:
             name = quoteattr(str(guideline.get("name", "")))
             yield f"<react guideline={name}>{escape(task[:1].upper() + task[1:])}</react>"
             return
-
-
-def _conflicts(question: Question) -> Iterator[str]:
-    """Yield the guidelines that forbid what the added one asks for, or ask for what it forbids."""
-    new = question.text("ADDED", "sentence")
-    for guideline in question.items("GUIDELINES") if new else ():
-        old = str(guideline.get("sentence") or "")
-        forbidden = _content(new if _FORBIDS.search(new) else old)
-        shared = forbidden & _content(old) & _content(new)
-        if bool(_FORBIDS.search(new)) != bool(_FORBIDS.search(old)) and 2 * len(shared) >= max(2, len(forbidden)):
-            name = quoteattr(str(guideline.get("name", "")))
-            yield f"<conflict guideline={name}>one asks for what the other forbids</conflict>"
-
-
-def _content(sentence: Any) -> set[str]:
-    return {word.rstrip("s") for word in re.findall(r"[a-z]{3,}", sentence.lower())} - _COMMON

@@ -42,8 +42,6 @@ class PrescriptionBook:
         self._reflexes: dict[str, Prescription] = {}
         self._taken: frozenset[str] = frozenset()
         """Names of all reflexes, also of those that do not fire."""
-        self._verdicts: dict[tuple[str, str], Conflict] = {}
-        """Verdicts of a model on pairs of names."""
         self._kept: dict[str, Kept] = {}
         """Without their conflicts, which change with the others."""
         ours = load(shipped, accessors, shipped=True) if shipped is not None else PrescriptionFile()
@@ -117,7 +115,6 @@ class PrescriptionBook:
         if self.get(name).prescription.shipped:
             raise RecordError(f"'{name}' comes with the robot's configuration; disable it instead")
         self._keep({other: kept for other, kept in self._kept.items() if other != name})
-        self._verdicts = {key: value for key, value in self._verdicts.items() if name not in key}
 
     def enable(self, name: str, enabled: bool) -> Kept:
         """Switch one on or off. Raises RecordError; a guideline is switched off even where the disk refuses."""
@@ -132,11 +129,6 @@ class PrescriptionBook:
         before, self._reflexes = self._reflexes, {one.name: one for one in reflexes}
         self._taken = frozenset(self._reflexes) | frozenset(names)
         return self._reflexes != before
-
-    def told(self, name: str, other: str, why: str) -> None:
-        """Keep a model's verdict that two contradict each other."""
-        for one, that in ((name, other), (other, name)):
-            self._verdicts[one, that] = Conflict(that, f"{why} (a model says so)")
 
     def _check_room(self) -> None:
         """Raise RecordError where no more guidelines can be enabled."""
@@ -172,12 +164,8 @@ class PrescriptionBook:
 
     def _conflicts(self, name: str) -> list[Conflict]:
         guidelines = self._guidelines()
-        if name not in guidelines:
-            return []
-        found = contradictions(guidelines[name], [*guidelines.values(), *self._reflexes.values()])
-        ruled = {conflict.name for conflict in found}
-        said = [c for (one, _), c in self._verdicts.items() if one == name and c.name not in ruled]
-        return found + [c for c in said if c.name in self._kept and self._kept[c.name].prescription.enabled]
+        others = [*guidelines.values(), *self._reflexes.values()]
+        return contradictions(guidelines[name], others) if name in guidelines else []
 
 
 def _routed(one: Prescription, route: Route) -> Kept:

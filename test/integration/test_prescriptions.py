@@ -440,12 +440,3 @@ def test_a_malformed_answer_is_repaired_once_and_then_the_table_decides(served: 
     told = served.event(ModelKind.DEGRADED, since, process_id=new, layer="s3")
     assert "table" in told.fallback and "FAULTS" in wits.asked[-1]
     assert served.watch.process(patrol).status < ProcessState.SUCCESS
-
-
-def test_the_model_is_asked_once_about_contradictions(served: Robot, wits: Wits) -> None:
-    served.prescribe(ASK.ADD, kind=ASK.GUIDELINE, name="thrift", sentence="always save your battery")
-    told = '<conflict guideline="thrift">dancing costs charge</conflict>'
-    wits.s3 = lambda blocks: told if "ADDED" in blocks else "<nothing/>"
-    served.prescribe(ASK.ADD, kind=ASK.GUIDELINE, name="party", sentence="you may dance with children")
-    wait_until(lambda: served.watch.kept("party") and served.watch.kept("party").conflicts, 8.0, "the conflict is shown")
-    assert "dancing costs charge" in served.watch.kept("party").conflicts[0] and served.watch.kept("party").enabled

@@ -136,14 +136,12 @@ def advised(
     *,
     guidelines: Sequence[Mapping[str, str]] = (),
     observation: Observation | None = None,
-    added: str = "",
 ) -> str:
     """S3's answer while one process runs."""
     parts = [
         block("INSTRUCTION", [{"process": "p2", "instruction": instruction, "from": "user"}] if instruction else []),
         block("PROCESSES", [{"process": "p1", "instruction": "find a ball", "source": "user", "status": "IN_PROGRESS"}]),
         block("GUIDELINES", guidelines),
-        block("ADDED", [{"name": "new", "sentence": added}] if added else []),
         block("OBSERVATION", [observation] if observation else []),
         block("WHY", ["a test asks"]),
     ]

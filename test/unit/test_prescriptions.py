@@ -363,13 +363,3 @@ def test_a_reflex_is_weighed_with_the_guidelines_and_goes_first(tmp_path: Path) 
     (found,) = kept.get("go_near").conflicts
     assert found.name == "keep_off" and found.why.endswith("the reflex goes first")
     assert [c.name for c in kept.conflicts_of_reflex("keep_off")] == ["go_near"]
-
-
-def test_what_a_model_says_of_two_is_shown_with_both_until_one_goes(tmp_path: Path) -> None:
-    kept = book(tmp_path, "prescriptions: [you may play with children, always save your battery]")
-    first, second = (k.name for k in kept.all())
-    kept.told(first, second, "playing empties the battery")
-    named = {k.name: [c.why for c in k.conflicts] for k in kept.all()}
-    assert all("playing empties the battery" in why and "model" in why for (why,) in named.values()) and len(named) == 2
-    kept.enable(second, False)
-    assert not kept.get(first).conflicts

@@ -69,12 +69,6 @@ def test_a_guideline_fires_by_what_is_seen() -> None:
     assert fired == '<react guideline="greet">Go to the person and say hello</react>'
 
 
-def test_guidelines_that_forbid_what_another_asks_contradict() -> None:
-    guidelines = [{"name": "out", "sentence": "Never go to the kitchen."}]
-    assert 'guideline="out"' in advised(guidelines=guidelines, added="Whenever you see a person, go to the kitchen.")
-    assert advised(guidelines=guidelines, added="Whenever you see a person, bark.") == "<nothing/>"
-
-
 # -- the baselines and the stream -------------------------------------------------------------------------------------
 
 

@@ -183,19 +183,10 @@ class PrescriptionServer:
             raise RefusedError(str(error)) from error
 
     def _weighed(self, kept: Kept) -> Kept:
-        """Publish a prescription that counts from now on, tell what it contradicts, and ask the model once."""
+        """Publish a prescription that counts from now on, and tell what it contradicts."""
         self._changed()
         self._told(kept)
-        if kept.route.kind is Kind.GUIDELINE:
-            known = {kept.name, *(c.name for c in kept.conflicts)}
-            others = [k for k in self._book.of(Kind.GUIDELINE) if k.prescription.enabled and k.name not in known]
-            self._advice.weigh(kept, others, lambda other, why: self._contradicts(kept.name, other, why))
         return kept
-
-    def _contradicts(self, name: str, other: str, why: str) -> None:
-        self._book.told(name, other, why)
-        self._changed()
-        self._tell(f"guideline '{name}' contradicts '{other}': {why} (a model says so); both stay enabled")
 
     # -- reflexes -----------------------------------------------------------------------------------------------------
 

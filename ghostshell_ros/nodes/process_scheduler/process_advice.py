@@ -16,9 +16,8 @@ from ghostshell_ros.wire.observation_messages import from_message
 from ghostshell_ros.wire.qos import OBSERVATION
 from planners.installed_strategies import strategies_that_want
 from planners.models.config import Deadlines
-from planners.models.model_call import CallEnd, ModelCall
 from planners.prescriptions.prescription import Kept
-from planners.processes.advisor import AdvisorContext, ProcessAdvisor, S3Answer, skipped, system_prompt
+from planners.processes.advisor import AdvisorContext, ProcessAdvisor, system_prompt
 from planners.processes.guidelines import GuidelineLoop
 from planners.prompts.blocks import Layer
 from planners.prompts.prompt import RobotFacts
@@ -32,8 +31,6 @@ from skill_kernel.processes.scheduler import ProcessScheduler
 
 LOOK_S = 0.1
 """Shortest interval at which guidelines look at the observation [s]."""
-
-CONTRADICTION_S = 15.0
 
 
 class ProcessAdvice:
@@ -52,7 +49,6 @@ class ProcessAdvice:
         self._observed: Observation | None = None
         self._looked_s = 0.0
         self._shown: list[dict[str, str]] = []
-        self._weighing: set[ModelCall[S3Answer]] = set()
         client = model_if_any(node, robot, "System 3 goes on without a model")
         node.declare("cost_aware", True, "ask about guidelines only when something has changed", read_only=False)
         advice_s = Deadlines().advice_s if client is None else deadlines_of(node, "model").advice_s
@@ -112,25 +108,6 @@ class ProcessAdvice:
         """Follow the guidelines that are enabled now."""
         self._shown = [_shown(kept) for kept in guidelines]
         self.loop.set(guidelines)
-
-    def weigh(self, new: Kept, others: Sequence[Kept], found: Callable[[str, str], None]) -> None:
-        """Ask the model once which of the others a new guideline contradicts; `found` hears each name with the reason."""
-        if not self.thinks or not others:
-            return
-
-        def ended(end: CallEnd[S3Answer]) -> None:
-            self._weighing.discard(call)
-            if end.value is None:
-                why = f"whether guideline '{new.name}' contradicts another was told by rules alone: {end.why}"
-                self._events.write(skipped("", why))
-            for other, reason in end.value.contradictions.items() if end.value is not None else ():
-                found(other, reason)
-
-        asked = ["a guideline is added; say which of GUIDELINES it contradicts"]
-        call = self._context.ask(
-            asked, ended, guidelines=[_shown(k) for k in others], added=_shown(new), deadline_s=CONTRADICTION_S
-        )
-        self._weighing.add(call)
 
     def close(self) -> None:
         """Drop what was asked."""
