@@ -18,8 +18,7 @@ from reflexes.rule import LONGEST_ACTION_S, MAX_SENTENCE, ReflexError
 from skill_kernel.config.sections import shown
 from skill_kernel.guard import Guarded, GuardError, Vocabulary, compile_guarded
 from skill_kernel.guard.code import FUNCTIONS, LONGEST_WAIT_S, OWN_ACTIONS, WAIT
-from skill_kernel.guard.errors import LIMITS
-from skill_kernel.guard.reading import read
+from skill_kernel.guard.reading import LIMITS, read
 from skill_kernel.robot import RobotConfig
 from skill_kernel.skills.arguments import ArgumentError, bind_typed
 from skill_kernel.skills.skill import SkillDefinitionError

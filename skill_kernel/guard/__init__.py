@@ -6,7 +6,7 @@ It is parsed, checked against an allow-list and against types, and compiled to c
 
 from skill_kernel.guard.code import Caller, SkillRequest, Vocabulary
 from skill_kernel.guard.compiler import Guarded, GuardedExpression, compile_expression, compile_guarded
-from skill_kernel.guard.errors import LIMITS, GuardCode, GuardError, RuleFault
+from skill_kernel.guard.reading import LIMITS, GuardCode, GuardError, RuleFault
 
 __all__ = [
     "LIMITS",

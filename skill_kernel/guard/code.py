@@ -10,7 +10,7 @@ from typing import Annotated, Any, Protocol
 
 from pydantic import Field
 
-from skill_kernel.guard.errors import RuleFault
+from skill_kernel.guard.reading import RuleFault
 from skill_kernel.observation.accessors import Accessor
 from skill_kernel.skills.arguments import Limits
 from skill_kernel.skills.registry import SkillRegistry

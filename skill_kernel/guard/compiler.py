@@ -34,8 +34,7 @@ from skill_kernel.guard.code import (
     Value,
     Vocabulary,
 )
-from skill_kernel.guard.errors import LARGEST_LITERAL, LIMITS, GuardCode, GuardError, RuleFault, at
-from skill_kernel.guard.reading import read, read_expression
+from skill_kernel.guard.reading import LARGEST_LITERAL, LIMITS, GuardCode, GuardError, RuleFault, at, read, read_expression
 from skill_kernel.observation.accessors import Accessor
 from skill_kernel.observation.model import ArgumentError as AccessorArgumentError
 from skill_kernel.observation.model import ObservationError

@@ -13,7 +13,6 @@ from skill_kernel.calls import ProcessHoldState
 from skill_kernel.codes import CallCode, Outcome, TaskCode
 from skill_kernel.config.sections import shown
 from skill_kernel.events import CallEvent, CallKind, ModelEvent, ModelKind, ProcessEvent, ProcessKind, RunEvent, StreamKind
-from skill_kernel.processes.achievement import CallPurpose, Tally
 from skill_kernel.processes.phrases import Wording, read_wording
 from skill_kernel.processes.process import (
     CAUSE_S3,
@@ -23,6 +22,7 @@ from skill_kernel.processes.process import (
     HISTORY,
     NOTHING_MORE,
     OWN_CAUSES,
+    CallPurpose,
     CallRecord,
     Process,
     ProcessError,
@@ -30,6 +30,7 @@ from skill_kernel.processes.process import (
     ProcessStatus,
     Relation,
     SchedulerSettings,
+    Tally,
     Verdict,
     added,
     skipped,

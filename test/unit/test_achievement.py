@@ -13,8 +13,7 @@ from thorough import examples
 
 from skill_kernel.codes import Achievement, CallCode, Outcome, TaskCode
 from skill_kernel.events import CallKind
-from skill_kernel.processes.achievement import CallPurpose, Tally
-from skill_kernel.processes.process import ProcessStatus
+from skill_kernel.processes.process import CallPurpose, ProcessStatus, Tally
 
 PURPOSES = {"text": CallPurpose.SPEAK, "sleep": CallPurpose.PAUSE, "run": CallPurpose.ORDER}
 Ended = tuple[str, Outcome, int]

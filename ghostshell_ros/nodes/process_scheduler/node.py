@@ -31,8 +31,15 @@ from skill_kernel.calls import ProcessHoldState
 from skill_kernel.codes import Achievement, TaskCode
 from skill_kernel.config.sections import CAUSE_CHARS, shown
 from skill_kernel.events import CallEvent, CallKind, ModelEvent, Notice, NoticeKind, ProcessEvent, ProcessKind, RunEvent
-from skill_kernel.processes.achievement import CallPurpose
-from skill_kernel.processes.process import Obeyed, Process, ProcessError, ProcessSource, ProcessStatus, SchedulerSettings
+from skill_kernel.processes.process import (
+    CallPurpose,
+    Obeyed,
+    Process,
+    ProcessError,
+    ProcessSource,
+    ProcessStatus,
+    SchedulerSettings,
+)
 from skill_kernel.processes.scheduler import PLANNER, SCHEDULER, SENDER, ProcessScheduler
 from skill_kernel.processes.store import ProcessStore, StoreError
 from skill_kernel.roles import Act, Door
