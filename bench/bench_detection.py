@@ -28,7 +28,7 @@ from sensor_msgs.msg import CameraInfo, Image
 
 from bench import ros_probe
 from bench.common import ROOT, Table, Target, arguments, report, spread_of, spread_table
-from ghostshell_ros.perception.detectors import OnnxDetector
+from ghostshell_ros.perception.detector import OnnxDetector
 from ghostshell_ros.runtime.node import RuntimeNode
 from ghostshell_ros.runtime.node_runtime import NodeHost
 from ghostshell_ros.wire.images import to_message

@@ -1,15 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Define the detector of objects, pixels in, boxes out: fit images to a network, read its output, place the boxes."""
+"""Detect objects, pixels in, boxes out: make the detector, fit images to a network, read its output, place the boxes."""
 
+import ast
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 from PIL import Image
 
+from skill_kernel.config.plugins import DETECTORS, PluginError, load_plugin, plugins
 from skill_kernel.safety.obstacles import scan_points
 from skill_kernel.skills.drivers import Pose2D, Scan
 
@@ -133,6 +136,173 @@ def to_boxes(
         if x1 > x0 and y1 > y0:
             found.append(Box(labels[numbers[i]], min(1.0, float(scores[i])), x0, y0, x1, y1))
     return found
+
+
+OWN_MODEL = Path(__file__).with_name("models") / "things.onnx"
+"""Network for the things of the simulated worlds; models/README.md tells its data and its figures."""
+
+
+class OnnxDetector:
+    """Run a network with one input (1, 3, height, width), RGB from 0 to 1, and one output that `decode` knows.
+
+    `things.onnx` is such a network, and ultralytics exports them. The file's metadata entry `names` tells its classes.
+    """
+
+    def __init__(self, model: str | Path = "", *, confidence: float = 0.35, overlap: float = 0.5, threads: int = 1) -> None:
+        """Load `model`, a file, or empty for our own. Raises DetectorError when it or onnxruntime is missing, or it is no such
+        network."""
+        try:
+            import onnxruntime
+        except ImportError as error:
+            raise DetectorError(f"detector onnx needs the package onnxruntime ({error}): pip install onnxruntime") from error
+        path = Path(model) if model else OWN_MODEL
+        if not path.is_file():
+            raise DetectorError(f"there is no model '{path}'; name an .onnx file, or none for our own")
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads, options.inter_op_num_threads = threads, 1
+        options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+        options.log_severity_level = 3
+        try:
+            self._session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+        except Exception as error:
+            raise DetectorError(f"'{path}' is no model that onnxruntime can run: {str(error)[:200]}") from error
+        meta: Mapping[str, str] = self._session.get_modelmeta().custom_metadata_map
+        self.labels: Sequence[str] = _names(path, meta)
+        self._input, self._size = self._shape(path, meta)
+        self._confidence, self._overlap = confidence, overlap
+        self._path = path
+
+    def detect(self, pixels: Pixels) -> list[Box]:
+        """See `Detector`."""
+        height, width = pixels.shape[:2]
+        if not height or not width:
+            return []
+        data, *placed = letterbox(pixels, *self._size)
+        try:
+            output = self._session.run(None, {self._input: data})[0]
+            return to_boxes(
+                output, self.labels, (placed[0], placed[1], placed[2]), (width, height), self._confidence, self._overlap
+            )
+        except ValueError as error:
+            raise DetectorError(f"'{self._path}': {error}") from error
+        except Exception as error:
+            raise DetectorError(f"'{self._path}' failed on an image of {width} x {height}: {str(error)[:200]}") from error
+
+    def _shape(self, path: Path, meta: Mapping[str, str]) -> tuple[str, tuple[int, int]]:
+        """Return the input's name, width and height, from the metadata `imgsz` where the file leaves them open."""
+        inputs = self._session.get_inputs()
+        shape = list(inputs[0].shape)
+        if len(inputs) != 1 or len(shape) != 4 or shape[1] != 3 or inputs[0].type != "tensor(float)":
+            takes = ", ".join(f"{one.name} {one.type} {one.shape}" for one in inputs)
+            raise DetectorError(f"'{path}' takes {takes}; a detector here takes one tensor(float) of [1, 3, height, width]")
+        if not all(isinstance(side, int) and side > 0 for side in shape[2:]):
+            try:
+                height, width = ast.literal_eval(meta["imgsz"])
+            except (KeyError, ValueError, TypeError, SyntaxError) as error:
+                raise DetectorError(
+                    f"'{path}' leaves the size of its input open ({shape}); export it with a fixed size, or with imgsz in its "
+                    "metadata"
+                ) from error
+            shape[2:] = int(height), int(width)
+        return str(inputs[0].name), (int(shape[3]), int(shape[2]))
+
+
+def _names(path: Path, meta: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the labels in the order of the classes, from `names`: a dict by number or a list, as Python writes them."""
+    try:
+        names = ast.literal_eval(meta["names"])
+        ordered = [names[i] for i in range(len(names))]
+    except (KeyError, ValueError, TypeError, SyntaxError, IndexError) as error:
+        raise DetectorError(f"'{path}' does not tell its classes; add names to its metadata: {{0: 'person'}}") from error
+    if not ordered or not all(isinstance(name, str) and name for name in ordered):
+        raise DetectorError(f"'{path}' has the classes {ordered!r:.80}; each needs a name")
+    return tuple(ordered)
+
+
+class YoloDetector:
+    """Run any weights that `ultralytics.YOLO` loads for detection, by that package: an extra under AGPL-3.0."""
+
+    def __init__(self, model: str, *, confidence: float = 0.35, overlap: float = 0.5, threads: int = 1) -> None:
+        """Load `model`, a file, or a name that ultralytics knows and then downloads (`yolo11n.pt`).
+
+        Raises DetectorError when ultralytics is missing or the weights cannot be had.
+        """
+        if not model:
+            raise DetectorError("detector yolo needs weights: set the parameter model to a file or a name such as yolo11n.pt")
+        try:
+            import torch
+            from ultralytics import YOLO
+        except ImportError as error:
+            raise DetectorError(
+                f"detector yolo needs the package ultralytics ({error}): pip install -r requirements/perception.txt, or set "
+                "detector to onnx"
+            ) from error
+        torch.set_num_threads(threads)
+        try:
+            self._model: Any = YOLO(model, task="detect")
+            names = self._model.names
+        except Exception as error:
+            raise DetectorError(f"ultralytics cannot load '{model}': {str(error)[:200]}; name a file with weights") from error
+        self.labels: Sequence[str] = tuple(names[i] for i in sorted(names))
+        self._names = names
+        self._options = {"conf": confidence, "iou": overlap, "verbose": False, "device": "cpu"}
+
+    def detect(self, pixels: Pixels) -> list[Box]:
+        """See `Detector`."""
+        if not pixels.shape[0] or not pixels.shape[1]:
+            return []
+        try:
+            (result,) = self._model.predict(pixels[..., ::-1].copy(), **self._options)
+        except Exception as error:
+            raise DetectorError(f"ultralytics failed on an image of shape {pixels.shape}: {str(error)[:200]}") from error
+        boxes = result.boxes
+        rows = zip(boxes.xyxy.tolist(), boxes.conf.tolist(), boxes.cls.tolist(), strict=True)
+        return [Box(self._names[int(number)], float(score), *edges) for edges, score, number in rows]
+
+
+def kinds() -> tuple[str, ...]:
+    """Return the names of all detectors: the project's own, then those of installed packages."""
+    return ("onnx", "yolo", *plugins(DETECTORS))
+
+
+def make_detector(
+    kind: str, *, model: str = "", confidence: float = 0.35, overlap: float = 0.5, threads: int = 1, looks: Sequence[str] = ()
+) -> Detector:
+    """Return a detector of one of `kinds()`. Raises DetectorError when it cannot be made."""
+    if kind == "onnx":
+        return OnnxDetector(model, confidence=confidence, overlap=overlap, threads=threads)
+    if kind == "yolo":
+        return YoloDetector(model, confidence=confidence, overlap=overlap, threads=threads)
+    try:
+        maker = load_plugin(DETECTORS, kind)
+    except PluginError as error:
+        raise DetectorError(str(error)) from error
+    detector: Detector = maker(model=model, confidence=confidence, overlap=overlap, threads=threads, looks=looks)
+    return detector
+
+
+def read_labels(lines: Sequence[str]) -> Mapping[str, str]:
+    """Return lines `<detector's label>: <the robot's>` as a dictionary. Raises ValueError for another line."""
+    labels = {}
+    for line in filter(None, lines):
+        theirs, colon, ours = (part.strip() for part in line.partition(":"))
+        if not (theirs and colon and ours):
+            raise ValueError(f"'{line}' is not '<label of the detector>: <label of the robot>'")
+        labels[theirs] = ours
+    return labels
+
+
+def read_widths(lines: Sequence[str]) -> Mapping[str, float]:
+    """Return lines `<label>: <width in m>` as a dictionary. Raises ValueError for another line."""
+    widths = {}
+    for label, text in read_labels(lines).items():
+        try:
+            widths[label] = float(text)
+        except ValueError as error:
+            raise ValueError(f"'{label}: {text}' is not '<label>: <width in m>'") from error
+        if not 0.0 < widths[label] < 100.0:
+            raise ValueError(f"'{label}: {text}': a width is more than 0 and less than 100 m")
+    return widths
 
 
 EDGE_PX = 1.5

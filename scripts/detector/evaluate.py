@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import yaml
 
-from ghostshell_ros.perception.detectors import kinds, make_detector
+from ghostshell_ros.perception.detector import kinds, make_detector
 from scripts.detector.average_precision import scores, truth_of
 from scripts.detector.shapes import LABELS
 

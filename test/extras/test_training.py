@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ghostshell_ros.perception.detectors import OnnxDetector
+from ghostshell_ros.perception.detector import OnnxDetector
 
 pytest.importorskip("torch", reason="make test-extras installs it")
 ROOT = Path(__file__).resolve().parents[2]

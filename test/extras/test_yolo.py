@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ghostshell_ros.perception.detector import Box, DetectorError, iou
-from ghostshell_ros.perception.detectors import make_detector
+from ghostshell_ros.perception.detector import Box, DetectorError, iou, make_detector
 
 ultralytics = pytest.importorskip("ultralytics", reason="make test-extras installs it")
 

@@ -15,8 +15,7 @@ pytest.importorskip("onnxruntime")
 
 from onnx_files import write_answer
 
-from ghostshell_ros.perception.detector import Box, DetectorError, iou
-from ghostshell_ros.perception.detectors import OnnxDetector, make_detector, read_labels, read_widths
+from ghostshell_ros.perception.detector import Box, DetectorError, OnnxDetector, iou, make_detector, read_labels, read_widths
 
 NAMES = {"names": "{0: 'cat', 1: 'dog'}"}
 CAT = np.array([[[160], [120], [40], [20], [0.9], [0.1]]], np.float32)

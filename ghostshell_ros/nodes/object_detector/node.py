@@ -9,8 +9,7 @@ from sensor_msgs.msg import CameraInfo, Image, LaserScan
 from std_msgs.msg import Header
 from vision_msgs.msg import BoundingBox2D, Detection2D, Detection2DArray, ObjectHypothesis, ObjectHypothesisWithPose
 
-from ghostshell_ros.perception.detector import Box, Camera, DetectorError, place
-from ghostshell_ros.perception.detectors import kinds, make_detector, read_labels, read_widths
+from ghostshell_ros.perception.detector import Box, Camera, DetectorError, kinds, make_detector, place, read_labels, read_widths
 from ghostshell_ros.runtime.node import Health, Level, NodeStartError, RuntimeNode
 from ghostshell_ros.wire.images import to_pixels
 from ghostshell_ros.wire.qos import IMAGES, SENSORS
