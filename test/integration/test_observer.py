@@ -25,7 +25,7 @@ from tf2_msgs.msg import TFMessage
 
 from function_tokens.mapper import Mapper
 from function_tokens.routines import RoutineStore
-from ghostshell_ros.nodes.observer.node import ObservationSources
+from ghostshell_ros.nodes.observer.node import ObserverNode
 from ghostshell_ros.runtime.node import NodeStartError, RuntimeNode
 from ghostshell_ros.runtime.robot_setup import RobotSetup
 from ghostshell_ros.runtime.scene import Scene
@@ -35,7 +35,6 @@ from ghostshell_ros.wire.qos import IMAGES, LATCHED, OBSERVATION, SENSORS
 from ros_support import Processes, spun, wait_until
 from skill_kernel.observation.accessors import View, accessors_of
 from skill_kernel.observation.model import FieldValue, Kind, Observation, Pose, Sector, SeenObject, StaleFieldError
-from skill_kernel.observation.observer import Observer
 from skill_kernel.robot import RobotConfig
 from skill_kernel.skills.registry import SkillRegistry
 
@@ -353,7 +352,7 @@ observation:
     ],
 )
 def test_an_observer_of_an_impossible_field_does_not_start_and_says_why(
-    namespace: str, tmp_path: Path, source: str, says: str
+    ros: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, source: str, says: str
 ) -> None:
     file = tmp_path / "own.yaml"
     file.write_text(f"""
@@ -363,12 +362,10 @@ subsystems: {{main: {{exclusive_per_process: false, parallel: false}}}}
 observation:
   odd: {{role: Nothing., kind: number, source: {source}, process: {{function: take, path: no_such_part}}, max_age_s: 1}}
 """)
-    robot, node = RobotConfig.load(file), RuntimeNode("odd", namespace=namespace)
-    try:
-        with pytest.raises(NodeStartError, match=f"field 'odd': {says}"):
-            ObservationSources(node, Observer(robot), robot.observation, lambda: None)
-    finally:
-        node.destroy_node()
+    robot = RobotConfig.load(file)
+    monkeypatch.setattr(RobotConfig, "load", lambda _: robot)
+    with pytest.raises(NodeStartError, match=f"field 'odd': {says}"):
+        ObserverNode()
 
 
 def test_the_planners_prompt_has_the_observation_while_there_is_an_observer(

@@ -12,7 +12,7 @@ import os
 import statistics
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,15 +21,13 @@ from ghostshell.action import ExecuteSkill
 from ghostshell.msg import CallContent, CallControl, KernelState, ProcessHeartbeat, SkillCall
 from ghostshell.msg import CallEvent as CallMessage
 from ghostshell.srv import Interrupt, ListSkills, ProcessLease
-from kernel_bench import REST, Bench
 from kernel_robot import ROBOT_YAML
 from std_msgs.msg import Bool
 from std_srvs.srv import Trigger
 
-from ghostshell_ros.nodes.skill_kernel.node import KernelProcesses
 from ghostshell_ros.runtime.goal_client import GoalClient, GoalEnd
 from ghostshell_ros.runtime.node import RuntimeNode
-from ghostshell_ros.wire.events import EventWriter, read_events
+from ghostshell_ros.wire.events import read_events
 from ghostshell_ros.wire.qos import LATCHED, SENSORS, STREAM
 from ros_support import ROOT, spun, wait_until
 from skill_kernel.events import CallKind, ProcessKind, RunEvent
@@ -43,6 +41,12 @@ from skill_kernel import robot_skill
 @robot_skill(subsystem="legs")
 def jump() -> str:
     return "jumped"
+"""
+
+
+BASE = """
+base: {max_forward: 1, max_backward: 1, max_turn: 1, max_acceleration: 1, max_turn_acceleration: 1, cruise_linear: 1,
+       cruise_turn: 1, radius: 1, subsystems: [legs]}
 """
 
 
@@ -78,6 +82,7 @@ class Scheduler(RuntimeNode):
         self.interrupt_client = self.create_client(Interrupt, "skill_kernel/interrupt")
         self.list_client = self.create_client(ListSkills, "list_skills")
         self.lease_client = self.create_client(ProcessLease, "skill_kernel/process_lease")
+        self.teleop = self.create_publisher(Bool, "teleop_active", LATCHED)
         self.reload_client = self.create_client(Trigger, "skill_kernel/reload_skills")
         self.beats = {
             name: self.create_publisher(ProcessHeartbeat, name, SENSORS)
@@ -190,7 +195,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def kernel(ros: None, folder: Path) -> Iterator[Scheduler]:
     robot = folder / "toy.yaml"
-    robot.write_text(ROBOT_YAML.replace("[kernel_robot]", "[kernel_robot, more_skills]"))
+    robot.write_text(ROBOT_YAML.replace("[kernel_robot]", "[kernel_robot, more_skills]") + BASE)
     (folder / "more_skills.py").write_text("")
     namespace = f"/kernel{os.getpid()}"
     made = Scheduler(namespace)
@@ -413,24 +418,23 @@ def test_the_end_of_a_pre_empters_heartbeat_lets_the_displaced_go_on(scheduler: 
     assert (scheduler.end(march).outcome, march.result.message) == (DONE, "rested 1 times")
 
 
-def test_who_used_the_base_goes_on_when_the_operator_gives_it_back(namespace: str, host: Callable[..., Any]) -> None:
-    bench, node = Bench(), RuntimeNode("skill_kernel", namespace=namespace)
-    KernelProcesses(node, bench.kernel, EventWriter(node), timeout_s=5.0, base_subsystems=["legs"])
-    gate = RuntimeNode("safety_gate", namespace=namespace)
-    teleop = gate.create_publisher(Bool, "teleop_active", LATCHED)
-    host(node, gate)
-    body = bench.start("walk", "a", "p1")
-
-    def causes() -> list[tuple[str, ...]]:
-        return [p.pause_causes for p in bench.kernel.state().processes if p.process_id == "p1"]
-
-    gate.call_soon(teleop.publish, Bool(data=True))
-    wait_until(lambda: causes() == [("teleop",)], 5.0, "the operator takes the base")
-    body.commands.put(REST)
-    wait_until(lambda: not body.inside, 5.0, "the walk is at rest")
-    gate.call_soon(teleop.publish, Bool(data=False))
-    wait_until(lambda: causes() == [()] and body.inside, 5.0, "the walk goes on, and nobody asked for it")
-    bench.finish("a")
+def test_who_used_the_base_goes_on_when_the_operator_gives_it_back(scheduler: Scheduler) -> None:
+    scheduler.alive["process_heartbeat"] = ["o1"]
+    march = scheduler.start("march", process="o1")
+    scheduler.call_soon(scheduler.teleop.publish, Bool(data=True))
+    wait_until(
+        lambda: (
+            list(scheduler.hold("o1").pause_causes) == ["teleop"]
+            and not any(s.call_ids for s in scheduler.states[-1].subsystems)
+        ),
+        5.0,
+        "the operator takes the base, and the march is at rest",
+    )
+    scheduler.call_soon(scheduler.teleop.publish, Bool(data=False))
+    wait_until(lambda: any(march.call_id in s.call_ids for s in scheduler.states[-1].subsystems), 5.0, "the march goes on")
+    assert not scheduler.hold("o1").pause_causes
+    scheduler.command(march, CallControl.RESET)
+    assert (scheduler.end(march).outcome, march.result.message) == (DONE, "rested 1 times")
 
 
 def test_a_process_nobody_answers_for_any_more_is_stopped_and_its_subsystems_are_free(scheduler: Scheduler) -> None:

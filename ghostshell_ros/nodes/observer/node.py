@@ -59,7 +59,11 @@ class ObserverNode(RuntimeNode):
         self._due = False
         self._stale: list[str] = []
         self._publisher = self.create_publisher(ObservationMsg, "observation", OBSERVATION)
-        self._sources = ObservationSources(self, self._observer, robot.observation, self._at_once)
+        self._states: dict[str, str] = {}
+        self._odometry_topics: set[str] = set()
+        self._late: dict[str, int] = {}
+        self._warned: set[str] = set()
+        self._listen(robot.observation)
         self.steady_timer(self._period_s, self._at_rate)
 
     def _at_rate(self) -> None:
@@ -72,7 +76,7 @@ class ObserverNode(RuntimeNode):
         now = self._observer.fields(self.steady_now())
         return not self._published or any(not alike(field, self._published[name]) for name, field in now.items())
 
-    def _at_once(self) -> None:
+    def _publish_at_once(self) -> None:
         if not self._changed():
             return
         free = min(BURST, self._free + (self.steady_now() - self._published_at) * self._most)
@@ -97,22 +101,10 @@ class ObserverNode(RuntimeNode):
             return Health(f"stale: {', '.join(self._stale)}", Level.WARN)
         return Health("observing")
 
+    # -- sources ------------------------------------------------------------------------------------------------------
 
-class ObservationSources:
-    """Connect a robot's observer to the topics that its fields come from. On the executor's thread only.
-
-    `at_once` is called after each message for a field marked so.
-    """
-
-    def __init__(
-        self, node: RuntimeNode, observer: Observer, fields: dict[str, FieldConfig], at_once: Callable[[], None]
-    ) -> None:
+    def _listen(self, fields: Mapping[str, FieldConfig]) -> None:
         """Subscribe. Raises NodeStartError for a field whose interface does not exist or lacks the path."""
-        self._node, self._observer, self._at_once = node, observer, at_once
-        self._states: dict[str, str] = {}
-        self._odometry_topics: set[str] = set()
-        self._late: dict[str, int] = {}
-        self._warned: set[str] = set()
         mapped = False
         for name, config in fields.items():
             if config.source.topic:
@@ -121,16 +113,16 @@ class ObservationSources:
             if config.source.topic and config.source.qos == "state":
                 self._states[name] = config.source.topic
         if self._states:
-            node.steady_timer(LIVE_S, self._look_for_publishers)
+            self.steady_timer(LIVE_S, self._look_for_publishers)
         if mapped:
-            follow_map(node, lambda x, y, yaw: observer.odom_in_map(Pose(x, y, yaw)))
+            follow_map(self, lambda x, y, yaw: self._observer.odom_in_map(Pose(x, y, yaw)))
 
     def _subscribe(self, name: str, config: FieldConfig) -> None:
         process, topic, qos = config.process, config.source.topic, QOS[config.source.qos]
         if process.function in ("pose", "speed", "moving"):
             if topic not in self._odometry_topics:
                 self._odometry_topics.add(topic)
-                self._node.create_subscription(OdometryMsg, topic, partial(self._on_odometry, topic), qos)
+                self.create_subscription(OdometryMsg, topic, partial(self._on_odometry, topic), qos)
             return
         kinds: dict[str, tuple[Any, Callable[..., None]]] = {
             "nearest_by_sector": (LaserScan, self._on_scan),
@@ -148,9 +140,9 @@ class ObservationSources:
         def heard(message: Any) -> None:
             take_in(name, config, message)
             if config.at_once:
-                self._at_once()
+                self._publish_at_once()
 
-        self._node.create_subscription(message_type, topic, heard, qos)
+        self.create_subscription(message_type, topic, heard, qos)
 
     def _interface(self, name: str, interface_name: str) -> Any:
         try:
@@ -180,17 +172,17 @@ class ObservationSources:
 
     def _measured_at(self, topic: str, message: Any) -> float:
         """Return when it was measured on the steady clock, by the message's stamp where it has one."""
-        now = self._node.steady_now()
+        now = self.steady_now()
         stamp = getattr(message, "stamp", None) or getattr(getattr(message, "header", None), "stamp", None)
         if stamp is None or not (stamp.sec or stamp.nanosec):
             return now
-        ros_now = self._node.get_clock().now().nanoseconds
+        ros_now = self.get_clock().now().nanoseconds
         if not ros_now:
             return now
         late = (ros_now - stamp.sec * 1_000_000_000 - stamp.nanosec) * 1e-9
         self._late[topic] = self._late.get(topic, 0) + 1 if late > LATE_S else 0
         if self._late[topic] == LATE_OFTEN:
-            self._node.get_logger().warning(
+            self.get_logger().warning(
                 f"{topic} is {late:.1f} s old by its stamp and counts as that old; is use_sim_time the same everywhere?"
             )
         return now - max(0.0, late)
@@ -207,7 +199,7 @@ class ObservationSources:
         if not measured and name not in self._warned:
             self._warned.add(name)
             text = "a scan without measured ranges, angles or limits counts as silence: is the laser covered or broken?"
-            self._node.get_logger().warning(f"field '{name}': {text}")
+            self.get_logger().warning(f"field '{name}': {text}")
 
     def _on_detections(self, name: str, config: FieldConfig, message: DetectionArray) -> None:
         things = [Detection(d.label, d.confidence, d.bearing, d.distance) for d in message.detections]
@@ -215,7 +207,7 @@ class ObservationSources:
 
     def _on_kernel_state(self, name: str, config: FieldConfig, message: KernelState) -> None:
         rows = {s.name: "busy" if s.call_ids else "held" if s.process_id else "free" for s in message.subsystems}
-        self._observer.take(name, rows, self._node.steady_now())
+        self._observer.take(name, rows, self.steady_now())
 
     def _on_processes(self, name: str, config: FieldConfig, message: ProcessArray) -> None:
         said = [p for p in message.processes if p.source == ProcessState.USER]
@@ -223,13 +215,13 @@ class ObservationSources:
             self._observer.take(name, "", -math.inf)
             return
         last = max(said, key=lambda p: (p.created.sec, p.created.nanosec))
-        ago = self._node.now_s() - seconds(last.created)
-        self._observer.take(name, last.instruction, self._node.steady_now() - max(0.0, ago))
+        ago = self.now_s() - seconds(last.created)
+        self._observer.take(name, last.instruction, self.steady_now() - max(0.0, ago))
 
     def _on_value(self, read: Callable[[Any], Any], name: str, config: FieldConfig, message: Any) -> None:
         # A value that holds until it changes was measured when it came, however old its stamp is.
         ages = config.max_age_s is not None
-        at = self._measured_at(config.source.topic, message) if ages else self._node.steady_now()
+        at = self._measured_at(config.source.topic, message) if ages else self.steady_now()
         self._take(name, read, message, at)
 
     def _take(self, name: str, read: Callable[[Any], Any], message: Any, at: float) -> None:
@@ -242,5 +234,5 @@ class ObservationSources:
 
     def _look_for_publishers(self) -> None:
         for name, topic in self._states.items():
-            if not self._node.count_publishers(topic):
+            if not self.count_publishers(topic):
                 self._observer.miss(name, f"nobody publishes '{topic}'; is its node running?")

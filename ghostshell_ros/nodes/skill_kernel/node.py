@@ -3,7 +3,6 @@
 
 import json
 import time
-from collections.abc import Sequence
 from dataclasses import asdict
 from functools import partial
 from types import SimpleNamespace
@@ -59,76 +58,6 @@ CHECKS = 5
 """Number of checks within the heartbeat timeout."""
 
 
-class KernelProcesses:
-    """Serve `~/process_lease` and listen to `process_heartbeat` and `scheduler_heartbeat` (ProcessHeartbeat)."""
-
-    def __init__(
-        self, node: RuntimeNode, kernel: Kernel, events: EventWriter, *, timeout_s: float, base_subsystems: Sequence[str] = ()
-    ) -> None:
-        self._kernel, self._events, self._timeout_s = kernel, events, timeout_s
-        self._beats = Heartbeats(CHECKS)
-        node.create_service(ProcessLease, "~/process_lease", self._on_lease)
-        for source in Source:
-            hear = partial(self._hear, source)
-            node.create_subscription(ProcessHeartbeat, source.value, hear, SENSORS)
-        node.steady_timer(timeout_s / CHECKS, self._check)
-        self._base_subsystems = base_subsystems
-        if base_subsystems:
-            node.create_subscription(Bool, "teleop_active", self._on_teleop, LATCHED)
-
-    def _on_teleop(self, message: Bool) -> None:
-        """Pause who uses the base while an operator has it."""
-        if message.data:
-            self._kernel.preempt(Rank.TELEOP, self._base_subsystems, "an operator has the base", OPERATOR)
-        else:
-            self._kernel.end_process(OPERATOR, "the operator gave the base back")
-
-    def _hear(self, source: Source, message: ProcessHeartbeat) -> None:
-        self._beats.hear(source, message.process_ids)
-
-    def _on_lease(self, request: ProcessLease.Request, response: ProcessLease.Response) -> ProcessLease.Response:
-        answer = asdict(self._answer(request))
-        code, message = answer.pop("code"), answer.pop("message")
-        filled(response, {**answer, "success": not code, "error_code": code, "error_msg": message})
-        return response
-
-    def _answer(self, request: ProcessLease.Request) -> LeaseAnswer:
-        process_id, cause = request.process_id, shown(request.cause, CAUSE_CHARS)
-        if request.command == request.PAUSE and cause:
-            return self._kernel.pause_process(process_id, cause)
-        if request.command == request.RESUME and cause:
-            return self._kernel.resume_process(process_id, cause)
-        if request.command == request.END:
-            return self._kernel.end_process(process_id, cause or "its process has ended")
-        if request.command == request.PREEMPT and request.rank in set(Rank) and request.subsystems:
-            return self._kernel.preempt(Rank(request.rank), request.subsystems, cause or "preempted", process_id)
-        why = (
-            f"command {request.command} with cause '{cause}', rank {request.rank} and subsystems {shown(request.subsystems)} "
-            "means nothing; PAUSE and RESUME need a cause, PREEMPT a rank of 0 to 3 and subsystems, all of them a process"
-        )
-        return LeaseAnswer(LeaseCode.INVALID_REQUEST, why)
-
-    def _check(self) -> None:
-        state = self._kernel.state()
-        kept = {p.process_id for p in state.processes} - {OPERATOR}
-        silence = self._beats.check([*state.calling, *(p for p in kept if p not in state.calling)], state.calling)
-        for process_id in silence.ended:
-            if process_id in kept or process_id in state.calling:
-                why = f"nobody has answered for process {process_id} for {self._timeout_s} s"
-                self._tell(process_id, f"{why}; it was ended")
-                self._kernel.end_process(process_id, why)
-        for process_id in silence.orphaned:
-            if process_id in state.calling:
-                why = f"the channel scheduler has been silent about process {process_id} for {self._timeout_s} s"
-                self._tell(process_id, f"{why}; its calls were stopped")
-                self._kernel.interrupt_process(process_id, (), why)
-        for process_id in silence.unclaimed:
-            self._kernel.release_idle(process_id)
-
-    def _tell(self, process_id: str, why: str) -> None:
-        self._events.write(Notice(process_id=process_id, error_code=CallCode.INTERRUPTED_BY, error_msg=why))
-
-
 class SkillKernelNode(RuntimeNode):
     """Run one robot's skills, each on a thread of its own; everything of ROS happens on the executor's thread.
 
@@ -149,12 +78,10 @@ class SkillKernelNode(RuntimeNode):
         self._events = EventWriter(self, CallEvent, ProcessEvent, Notice)
         self._state = self.create_publisher(KernelState, "kernel_state", LATCHED)
         margin_s = self.declare("stop_margin_s", 0.5, "time beyond a skill's stop time until a halt [s]", 0.05, 10.0)
-        body = self.declare("body", "", "body's class as 'module:Class', empty = the robot's") or robot.body
-        body_class = robot.model_copy(update={"body": body}).load_body()
         self._kernel = Kernel(
             registry,
             robot,
-            BodyParts(self, robot, on_lost=lambda why: self.call_soon(self._driver_lost, why)).body(body_class),
+            BodyParts(self, robot, on_lost=lambda why: self.call_soon(self._driver_lost, why)).body(robot.load_body()),
             self._steady_clock,
             on_result=self._on_result,
             on_event=lambda event: self.call_soon(self._write_event, event),
@@ -172,16 +99,17 @@ class SkillKernelNode(RuntimeNode):
         self._server = GoalServer(self, ExecuteSkill, "execute_skill", on_goal=self._on_goal, on_cancel=self._on_cancel)
         period_s = self.declare("feedback_period_s", 0.2, "time between feedbacks of a call [s]", 0.02, 5.0)
         self.steady_timer(period_s, self._send_feedback)
-        timeout_s = self.declare(
+        self._timeout_s = self.declare(
             "heartbeat_timeout_s", 0.5, "a process nobody answers for so long loses its calls and subsystems [s]", 0.1, 60.0
         )
-        self._processes = KernelProcesses(
-            self,
-            self._kernel,
-            self._events,
-            timeout_s=timeout_s,
-            base_subsystems=robot.base.subsystems if robot.base is not None else (),
-        )
+        self._beats = Heartbeats(CHECKS)
+        for source in Source:
+            self.create_subscription(ProcessHeartbeat, source.value, partial(self._hear, source), SENSORS)
+        self.create_service(ProcessLease, "~/process_lease", self._on_lease)
+        self.steady_timer(self._timeout_s / CHECKS, self._check)
+        self._base_subsystems = robot.base.subsystems if robot.base is not None else ()
+        if self._base_subsystems:
+            self.create_subscription(Bool, "teleop_active", self._on_teleop, LATCHED)
         self._publish_state()
         for delay_s in STATE_AGAIN_S:
             self.call_later(delay_s, self._publish_state)
@@ -300,6 +228,60 @@ class SkillKernelNode(RuntimeNode):
     def _halt_gate(self, cause: str) -> None:
         self.get_logger().error(cause)
         self._halt.halt()
+
+    # -- processes -------------------------------------------------------------------------------------------------------
+
+    def _on_teleop(self, message: Bool) -> None:
+        """Pause who uses the base while an operator has it."""
+        if message.data:
+            self._kernel.preempt(Rank.TELEOP, self._base_subsystems, "an operator has the base", OPERATOR)
+        else:
+            self._kernel.end_process(OPERATOR, "the operator gave the base back")
+
+    def _hear(self, source: Source, message: ProcessHeartbeat) -> None:
+        self._beats.hear(source, message.process_ids)
+
+    def _on_lease(self, request: ProcessLease.Request, response: ProcessLease.Response) -> ProcessLease.Response:
+        answer = asdict(self._answer(request))
+        code, message = answer.pop("code"), answer.pop("message")
+        filled(response, {**answer, "success": not code, "error_code": code, "error_msg": message})
+        return response
+
+    def _answer(self, request: ProcessLease.Request) -> LeaseAnswer:
+        process_id, cause = request.process_id, shown(request.cause, CAUSE_CHARS)
+        if request.command == request.PAUSE and cause:
+            return self._kernel.pause_process(process_id, cause)
+        if request.command == request.RESUME and cause:
+            return self._kernel.resume_process(process_id, cause)
+        if request.command == request.END:
+            return self._kernel.end_process(process_id, cause or "its process has ended")
+        if request.command == request.PREEMPT and request.rank in set(Rank) and request.subsystems:
+            return self._kernel.preempt(Rank(request.rank), request.subsystems, cause or "preempted", process_id)
+        why = (
+            f"command {request.command} with cause '{cause}', rank {request.rank} and subsystems {shown(request.subsystems)} "
+            "means nothing; PAUSE and RESUME need a cause, PREEMPT a rank of 0 to 3 and subsystems, all of them a process"
+        )
+        return LeaseAnswer(LeaseCode.INVALID_REQUEST, why)
+
+    def _check(self) -> None:
+        state = self._kernel.state()
+        kept = {p.process_id for p in state.processes} - {OPERATOR}
+        silence = self._beats.check([*state.calling, *(p for p in kept if p not in state.calling)], state.calling)
+        for process_id in silence.ended:
+            if process_id in kept or process_id in state.calling:
+                why = f"nobody has answered for process {process_id} for {self._timeout_s} s"
+                self._tell(process_id, f"{why}; it was ended")
+                self._kernel.end_process(process_id, why)
+        for process_id in silence.orphaned:
+            if process_id in state.calling:
+                why = f"the channel scheduler has been silent about process {process_id} for {self._timeout_s} s"
+                self._tell(process_id, f"{why}; its calls were stopped")
+                self._kernel.interrupt_process(process_id, (), why)
+        for process_id in silence.unclaimed:
+            self._kernel.release_idle(process_id)
+
+    def _tell(self, process_id: str, why: str) -> None:
+        self._events.write(Notice(process_id=process_id, error_code=CallCode.INTERRUPTED_BY, error_msg=why))
 
     # -- what others see -----------------------------------------------------------------------------------------
 
