@@ -7,11 +7,11 @@ import itertools
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from enum import Enum
-from typing import Annotated, Any, Literal, get_args, get_origin
+from typing import Any
 
 from skill_kernel.config.sections import nearest
 from skill_kernel.robot import RobotConfig, RobotConfigError
+from skill_kernel.skills.arguments import choices, opened
 from skill_kernel.skills.registry import RegistryError, SkillRegistry
 from skill_kernel.skills.skill import MAIN, Skill, SkillDefinitionError, plain_value
 
@@ -45,25 +45,18 @@ def _undeclared(skill: Skill, robot: RobotConfig) -> Iterator[str]:
     """Yield a fault for each subsystem that the file does not declare: two skills for one part would not exclude each other."""
     known = {MAIN, UNNAMED, *robot.subsystems}
     for pattern in skill.subsystems:
-        parameters = {name: _choices(skill.signature.parameters[name].annotation) for name in re.findall(r"\{(\w+)\}", pattern)}
+        parameters = {
+            name: choices(opened(skill.signature.parameters[name].annotation)[0]) for name in re.findall(r"\{(\w+)\}", pattern)
+        }
         if not all(parameters.values()):  # any text may be given
             continue
         for values in itertools.product(*parameters.values()):
-            name = pattern.format(**dict(zip(parameters, values, strict=True)))
+            name = pattern.format(**dict(zip(parameters, map(plain_value, values), strict=True)))
             if name not in known:
                 yield (
                     f"robot '{robot.name}': skill '{skill.name}' uses the subsystem '{name}', which the robot's file does not "
                     f"declare{nearest(name, robot.subsystems, else_known=True)}; add it under subsystems:, or correct the skill"
                 )
-
-
-def _choices(annotation: Any) -> list[str]:
-    """Return the values that a parameter can have, as text; none where they cannot be listed."""
-    while get_origin(annotation) is Annotated:
-        annotation = get_args(annotation)[0]
-    if isinstance(annotation, type) and issubclass(annotation, Enum):
-        return [str(member.value) for member in annotation]
-    return [str(plain_value(v)) for v in get_args(annotation)] if get_origin(annotation) is Literal else []
 
 
 def remarks_on(skill: Skill, body: Any = None) -> Iterator[str]:

@@ -6,14 +6,10 @@ import types
 import typing
 from collections.abc import Mapping
 from dataclasses import dataclass
-from enum import Enum
 from inspect import Parameter as Signed
 from typing import Annotated, Any, Literal
 
-import annotated_types
-from pydantic.fields import FieldInfo
-
-from skill_kernel.skills.arguments import Limits
+from skill_kernel.skills.arguments import Limits, choices, opened
 from skill_kernel.skills.skill import Limited, Skill, content_marker, plain_value
 
 ParameterKind = Literal["int", "float", "bool", "choice", "text", "other"]
@@ -102,14 +98,12 @@ def _declared(parameter: Signed, skill: Skill, limits: Limits) -> Declared:
 def _unwrapped(annotation: Any) -> tuple[Any, list[Any]]:
     """Return a type without `Annotated` and `None`, and what was annotated to it, constraints of a pydantic Field laid
     open."""
-    info = FieldInfo.from_annotation(annotation)
-    grouped = ([*m] if isinstance(m, annotated_types.GroupedMetadata) else [m] for m in info.metadata)
-    extras = [*([info.description] if info.description else []), *(piece for group in grouped for piece in group)]
-    members = [a for a in typing.get_args(info.annotation) if a is not type(None)]
-    if _is_union(info.annotation) and len(members) == 1:
+    plain, extras = opened(annotation)
+    members = [a for a in typing.get_args(plain) if a is not type(None)]
+    if _is_union(plain) and len(members) == 1:
         inner, more = _unwrapped(members[0])
         return inner, [*more, *extras]
-    return info.annotation, extras
+    return plain, extras
 
 
 def _is_union(annotation: Any) -> bool:
@@ -124,24 +118,16 @@ def _kind(plain: Any) -> ParameterKind:
 
 
 def _choices(plain: Any) -> tuple[str, ...]:
-    if plain is bool:
-        return ("true", "false")
-    if typing.get_origin(plain) is Literal:
-        return tuple(str(plain_value(value)) for value in typing.get_args(plain))
-    if isinstance(plain, type) and issubclass(plain, Enum):
-        return tuple(str(member.value) for member in plain)
-    return ()
+    return ("true", "false") if plain is bool else tuple(str(plain_value(member)) for member in choices(plain))
 
 
 def _type_text(plain: Any) -> str:
     if _is_union(plain):
         return " | ".join(_type_text(a) for a in typing.get_args(plain))
-    if isinstance(plain, type) and issubclass(plain, Enum):
-        return f"Literal[{', '.join(repr(member.value) for member in plain)}]"
+    if members := choices(plain):
+        return f"Literal[{', '.join(repr(plain_value(member)) for member in members)}]"
     if typing.get_origin(plain) is Annotated:
         return _type_text(plain.__origin__)
-    if typing.get_origin(plain) is Literal:
-        return f"Literal[{', '.join(repr(plain_value(a)) for a in typing.get_args(plain))}]"
     if arguments := typing.get_args(plain):
         name = getattr(typing.get_origin(plain), "__name__", str(plain))
         return f"{name}[{', '.join(_type_text(a) for a in arguments)}]"

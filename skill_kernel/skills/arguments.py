@@ -10,8 +10,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum, EnumMeta
 from inspect import Parameter
-from typing import Annotated, Any, Literal, Union, get_args, get_origin
+from typing import Any, Literal, Union, get_args, get_origin
 
+import annotated_types
 from pydantic import TypeAdapter, ValidationError
 from pydantic.errors import PydanticSchemaGenerationError, PydanticUserError
 from pydantic.fields import FieldInfo
@@ -53,6 +54,23 @@ class ValueFault(ValueError):
         self.out_of_range = out_of_range
 
 
+def opened(annotation: Any) -> tuple[Any, list[Any]]:
+    """Return a type without `Annotated`, and what was annotated to it, a pydantic Field laid open."""
+    info = FieldInfo.from_annotation(annotation)
+    grouped = ([*m] if isinstance(m, annotated_types.GroupedMetadata) else [m] for m in info.metadata)
+    return info.annotation, [
+        *([info.description] if info.description else []),
+        *(piece for group in grouped for piece in group),
+    ]
+
+
+def choices(plain: Any) -> tuple[Any, ...]:
+    """Return the members of an Enum or of a Literal; none of another type."""
+    if isinstance(plain, EnumMeta):
+        return tuple(plain)
+    return get_args(plain) if get_origin(plain) is Literal else ()
+
+
 class Converter:
     """Make values of one annotated type. Raises TypeError when no value of the type can be made from JSON.
 
@@ -62,11 +80,8 @@ class Converter:
     """
 
     def __init__(self, annotation: Any) -> None:
-        base, metadata = annotation, tuple[Any, ...]()
-        while get_origin(base) is Annotated:
-            base, *extra = get_args(base)
-            metadata = (*extra, *metadata)
-        self.base = base
+        self.base, metadata = opened(annotation)
+        base = self.base
         try:
             self._adapter: TypeAdapter[Any] = TypeAdapter(annotation)
         except (PydanticSchemaGenerationError, PydanticUserError) as error:
@@ -83,8 +98,7 @@ class Converter:
             self._members = [Converter(m) for m in get_args(base) if m is not type(None)]
             self.limit = self.limit or next((m.limit for m in self._members if m.limit), None)
             self.expected = " or ".join([m.expected for m in self._members] + (["none"] if self._none else []))
-        elif get_origin(base) is Literal or isinstance(base, EnumMeta):
-            members: list[Any] = list(base) if isinstance(base, EnumMeta) else list(get_args(base))
+        elif members := choices(base):
             for member in members:
                 self._choices.setdefault(str(plain_value(member)), member)
             self.expected = f"one of {', '.join(self._choices)}"
@@ -216,26 +230,21 @@ def _refuse_not_finite(value: Any) -> None:
             pending.extend(item.values() if isinstance(item, dict) else item)
 
 
-def _unit(metadata: tuple[Any, ...]) -> str:
+def _unit(metadata: list[Any]) -> str:
     """Return the unit: the first word of a bare string or of a `Field` description that names one."""
-    for mark in metadata:
-        words = mark if isinstance(mark, str) else (mark.description or "") if isinstance(mark, FieldInfo) else ""
-        unit = _UNIT_OF.get(words.split()[0].strip(",;.:()[]").casefold()) if words.split() else None
-        if unit:
-            return unit
-    return ""
+    words = (mark.split()[0].strip(",;.:()[]") for mark in metadata if isinstance(mark, str) and mark.split())
+    return next((unit for word in words if (unit := _UNIT_OF.get(word.casefold()))), "")
 
 
-def _expected(base: Any, metadata: tuple[Any, ...], unit: str) -> str:
+def _expected(base: Any, metadata: list[Any], unit: str) -> str:
     word = _WORDS.get(base) if isinstance(base, type) else None
     if word is None:
         name = getattr(base, "__name__", str(base)) if get_origin(base) is None else str(base).replace("typing.", "")
         word = f"JSON for {name}"
-    flat = [c for m in metadata for c in (m.metadata if isinstance(m, FieldInfo) else [m])]
     bounds = [
         f"{text} {bound:g}" if isinstance(bound, (int, float)) else f"{text} {bound}"
         for key, text in (("ge", "at least"), ("gt", "more than"), ("le", "at most"), ("lt", "less than"))
-        for mark in flat
+        for mark in metadata
         if (bound := getattr(mark, key, None)) is not None
     ]
     return word + (f" {' and '.join(bounds)}" if bounds else "") + (f" in {unit}" if unit else "")
