@@ -91,7 +91,7 @@ class Sim(RuntimeNode):
             raise NodeStartError(f"robot '{robot.name}' in world '{surroundings}': {error}") from error
         if self._base is None:
             self.create_subscription(JointState, "joint_command", self._on_command, SET_POINTS)
-        self._frames = SimFrames(sim, robot.name, str(self.get_parameter("camera").value))
+        self._frames = SimFrames(sim, robot.model_path().with_suffix(".urdf"), str(self.get_parameter("camera").value))
         self._pictures = PictureThread(robot.model_path(), self._snapshot, shots, self._no_pictures, surroundings)
         if self._world.face_texture is not None:
             self.create_subscription(Image, "face/image_raw", self._on_face_image, LATCHED)

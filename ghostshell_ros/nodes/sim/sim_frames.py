@@ -3,6 +3,7 @@
 
 import math
 from collections.abc import Iterable
+from pathlib import Path
 
 import mujoco
 import numpy as np
@@ -13,8 +14,7 @@ from std_msgs.msg import Header, String
 from tf2_msgs.msg import TFMessage
 
 from ghostshell_ros.nodes.sim.sim_sensors import Simulated
-from ghostshell_ros.sim.urdf import robot_bodies, urdf
-from ghostshell_ros.sim.world import BaseState, SimWorldError
+from ghostshell_ros.sim.world import BaseState
 from ghostshell_ros.wire.qos import LATCHED
 
 LINKS_S = 0.05
@@ -28,12 +28,12 @@ MUJOCO_CAMERA = np.array([0.0, 1.0, 0.0, 0.0])
 class SimFrames:
     """Publish `robot_description` (std_msgs/String, latched), `/tf` and `/tf_static`.
 
-    The description is the model's URDF, its links named without the prefix that all frames bear, as robot_state_publisher has
-    it. `/tf`, while somebody subscribes: odom to base_link with each
+    The description is the URDF beside the model, its links named without the prefix that all frames bear, as
+    robot_state_publisher has it. `/tf`, while somebody subscribes: odom to base_link with each
     odometry, base_link to the level laser, and every 0.05 s at most the links that joints move; `/tf_static`: camera, IMU.
     """
 
-    def __init__(self, sim: Simulated, name: str, camera: str) -> None:
+    def __init__(self, sim: Simulated, description: Path, camera: str) -> None:
         self._sim, node, world = sim, sim.node, sim.world
         model = world.model
         self._tf = node.create_publisher(TFMessage, "/tf", QoSProfile(depth=100))
@@ -41,10 +41,13 @@ class SimFrames:
         self._laser: TransformStamped | None = None
         if mujoco.mj_name2id(model, mujoco.mjtObj.mjOBJ_SITE, "laser") >= 0:
             self._laser = _placed(self._frame("base_link", "laser"), model.site("laser").pos)
-        bodies, still = robot_bodies(model, world.base_id)[1:], []
+        robot, still = {world.base_id}, []
         self._links: list[tuple[int, int, TransformStamped]] = []
-        for body in bodies:
+        for body in range(world.base_id + 1, model.nbody):
             parent = int(model.body_parentid[body])
+            if parent not in robot:
+                continue
+            robot.add(body)
             frame = self._frame(model.body(parent).name, model.body(body).name)
             if model.body_jntnum[body]:
                 self._links.append((body, parent, frame))
@@ -65,9 +68,9 @@ class SimFrames:
         self._static.publish(TFMessage(transforms=still))
         self._description = node.create_publisher(String, "robot_description", LATCHED)
         try:
-            self._description.publish(String(data=urdf(model, world.base_id, name)))
-        except SimWorldError as error:
-            node.get_logger().warning(f"no robot_description: {error}")
+            self._description.publish(String(data=description.read_text(encoding="utf-8")))
+        except (OSError, ValueError) as error:
+            node.get_logger().warning(f"no robot_description: put the robot's URDF beside its model ({error})")
 
     def publish(self, odom: Odometry, state: BaseState) -> None:
         """Publish the transforms that belong to an odometry."""
