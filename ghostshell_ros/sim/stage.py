@@ -1,14 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Move the things of a simulated world: a person, a door, and all that a test puts elsewhere."""
 
-import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Annotated, Literal
 
 import mujoco
 import numpy as np
+from pydantic import ConfigDict, Field, TypeAdapter
 
 from ghostshell_ros.sim.world import SimWorld, SimWorldError
 from skill_kernel.config.sections import shown
@@ -111,8 +112,9 @@ class Actors:
 
 
 ROBOT = "robot"
-DOORS = {"open": False, "shut": True}
 MOST_M = 100.0
+_Place = Annotated[list[Annotated[float, Field(ge=-MOST_M, le=MOST_M)]], Field(min_length=2, max_length=3)]
+_ARRANGEMENT = TypeAdapter(dict[str, Literal["open", "shut"] | _Place], config=ConfigDict(strict=True))
 
 
 def read_arrangement(text: str) -> dict[str, Pose2D | bool]:
@@ -121,24 +123,13 @@ def read_arrangement(text: str) -> dict[str, Pose2D | bool]:
     Empty text wishes for nothing. Raises SimWorldError for any other text.
     """
     try:
-        given = json.loads(text) if text.strip() else {}
-    except (ValueError, RecursionError) as error:
-        raise SimWorldError(f'an arrangement is a JSON object such as {{"robot": [1, 2, 0.5]}}: {error}') from error
-    if not isinstance(given, dict):
-        raise SimWorldError(f"an arrangement is a JSON object of names, not {shown(text)!r}")
-    return {name: _wish(name, value) for name, value in given.items()}
-
-
-def _wish(name: str, value: object) -> Pose2D | bool:
-    if isinstance(value, str) and value in DOORS:
-        return DOORS[value]
-    numbers = [v for v in value if isinstance(v, (int, float))] if isinstance(value, list) else []
-    if not isinstance(value, list) or len(numbers) != len(value) or len(numbers) not in (2, 3):
-        why = 'is put at [x, y] or [x, y, yaw], or is "open" or "shut"'
-        raise SimWorldError(f"'{shown(name)}' {why}, not {shown(repr(value))}")
-    if not all(abs(n) <= MOST_M for n in numbers):
-        raise SimWorldError(f"'{shown(name)}' cannot be put at {shown(value)}: at most {MOST_M:g} m from the middle")
-    return Pose2D(*map(float, (*numbers, 0.0)[:3]))
+        given = _ARRANGEMENT.validate_json(text.strip() or "{}")
+    except ValueError as error:
+        raise SimWorldError(
+            'an arrangement is a JSON object of names such as {"robot": [1, 2, 0.5], "office_door": "shut"}: [x, y] or '
+            f'[x, y, yaw] at most {MOST_M:g} m from the middle, "open" or "shut" for a door; not {shown(text)!r}'
+        ) from error
+    return {name: wish == "shut" if isinstance(wish, str) else Pose2D(*(*wish, 0.0)[:3]) for name, wish in given.items()}
 
 
 class Stage:

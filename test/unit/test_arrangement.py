@@ -88,10 +88,12 @@ def test_a_door_is_shut_at_once_and_opens_again_by_itself_only_when_told(stage: 
     ("text", "says"),
     [
         ("[1, 2]", "JSON object of names"),
-        ("{robot: 1}", "JSON object such as"),
+        ("{robot: 1}", "JSON object of names"),
         ('{"ball": [1]}', r"\[x, y\]"),
         ('{"ball": [1, "2"]}', r"\[x, y\]"),
         ('{"ball": [1, 1e999]}', "100 m"),
+        ('{"ball": [1, NaN]}', "100 m"),
+        ('{"ball": [1, 101]}', "100 m"),
         ('{"ball": "gone"}', "open"),
         ('{"ball": true}', r"\[x, y\]"),
         ('{"moon": [1, 2]}', "no 'moon'"),
