@@ -26,7 +26,6 @@ class Limits:
     tokens: int = 1000
     line_tokens: int = 200
     name_characters: int = 48
-    number_characters: int = 20
     text_characters: int = 300
     brackets: int = 12
     nodes: int = 800
@@ -83,7 +82,6 @@ def at(node: ast.AST, code: GuardCode, message: str) -> GuardError:
 
 
 _REFUSED_CATEGORIES = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
-_QUOTES = ("'", '"')
 
 _STATEMENTS = {ast.Return, ast.Expr, ast.Assign, ast.AugAssign, ast.If, ast.For, ast.Break, ast.Continue, ast.Pass}
 _VALUES = {ast.Name, ast.Load, ast.Store, ast.Constant, ast.Call, ast.keyword, ast.List, ast.Tuple}
@@ -183,8 +181,12 @@ def _check_tokens(text: str) -> None:
             count, on_line = count + 1, 0 if kind in (token.NEWLINE, token.INDENT, token.DEDENT) else on_line + 1
             depth += word in ("(", "[", "{") if kind == token.OP else 0
             depth -= word in (")", "]", "}") if kind == token.OP else 0
-            problem = _token_problem(kind, word)
-            if count > LIMITS.tokens or on_line > LIMITS.line_tokens:
+            problem = None
+            if kind == token.NAME and (why := _name_problem(word)):
+                problem = GuardCode.NAME, why
+            elif kind == token.STRING and word[0] not in "'\"":
+                problem = GuardCode.CONSTRUCT, "a text with a prefix is not allowed; write plain quotes"
+            elif count > LIMITS.tokens or on_line > LIMITS.line_tokens:
                 problem = GuardCode.TOO_LONG, f"too long: at most {LIMITS.tokens} words and signs, {LIMITS.line_tokens} a line"
             elif depth > LIMITS.brackets:
                 problem = GuardCode.TOO_DEEP, f"brackets are nested more than {LIMITS.brackets} deep; use a variable"
@@ -196,26 +198,14 @@ def _check_tokens(text: str) -> None:
         raise GuardError(GuardCode.SYNTAX, f"this is no Python: {error.msg}", line=error.lineno or 0, column=1) from None
 
 
-def _token_problem(kind: int, word: str) -> tuple[GuardCode, str] | None:
-    if kind == token.NAME:
-        if not word.isascii():
-            return GuardCode.NAME, f"the name '{shown(word)}' is not written in plain ASCII letters"
-        if len(word) > LIMITS.name_characters:
-            return GuardCode.NAME, f"the name '{shown(word)}' is longer than {LIMITS.name_characters} characters"
-        if word.startswith("_") and word != "_":
-            return GuardCode.NAME, f"the name '{shown(word)}' begins with an underscore, which is not allowed"
-    elif kind == token.NUMBER:
-        if len(word) > LIMITS.number_characters:
-            return GuardCode.NUMBER, f"the number {shown(word)} has more than {LIMITS.number_characters} digits"
-    elif kind == token.STRING:
-        if not word.startswith(_QUOTES):
-            prefix = word[: min(word.find(q) for q in _QUOTES if q in word)]
-            return GuardCode.CONSTRUCT, f"a text with the prefix {prefix} is not allowed; write plain quotes"
-    elif kind == token.ERRORTOKEN and not word.isspace():
-        return GuardCode.SYNTAX, f"'{shown(word)}' has no meaning here"
-    elif kind not in (token.COMMENT, token.ERRORTOKEN) and not word.isascii():
-        return GuardCode.CONSTRUCT, f"'{shown(word)}' has no meaning here"
-    return None
+def _name_problem(name: str) -> str:
+    if not name.isascii():
+        return f"the name '{shown(name)}' is not written in plain ASCII letters"
+    if len(name) > LIMITS.name_characters:
+        return f"the name '{shown(name)}' is longer than {LIMITS.name_characters} characters"
+    if name.startswith("_") and name != "_":
+        return f"the name '{shown(name)}' begins with an underscore, which is not allowed"
+    return ""
 
 
 def _check_nodes(tree: ast.AST) -> None:
