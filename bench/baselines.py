@@ -49,7 +49,6 @@ class _Baseline(TurnPlanner):
             block("TASK", [{"instruction": self.instruction, "from": self.sender, **at_start}]),
             block("DONE", trace, f"what was really done, in order; {DATA}"),
             block("FAULTS", faults, f"in your last answer; avoid them; {DATA}"),
-            block("STATE", [known.state] if known.state else [], DATA),
             observation_now(known.observation),
         )
         return self.request(system, (Message("user", text, tuple(known.images)),))

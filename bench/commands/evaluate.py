@@ -75,7 +75,7 @@ def _all_tasks() -> list[str]:
 def _check(tasks: Sequence[str], strategies: Sequence[str], model: str, plain: bool) -> None:
     from bench.evaluation.runner import BLIND
     from bench.evaluation.tasks import TASKS
-    from planners.installed_strategies import strategy_names
+    from planners.strategy import strategy_names
 
     for given, known, what in ((tasks, TASKS, "task"), (strategies, (*strategy_names(), BLIND), "strategy")):
         for name in given:

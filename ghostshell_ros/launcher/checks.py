@@ -41,7 +41,7 @@ class Start:
 
     def check(self, environment: Mapping[str, str]) -> Review:
         """Return why the robot cannot be launched, and what it will miss if it is."""
-        from planners.installed_strategies import strategy_names
+        from planners.strategy import strategy_names
 
         found = review(self.robot)
         faults, remarks = [*self._faults_of_name(environment), *found.faults], [*found.remarks]

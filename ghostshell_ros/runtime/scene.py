@@ -1,14 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Show a planning node its robot: the observation, pose, busy subsystems, and the camera's last image."""
+"""Show a planning node its robot: the observation and the camera's last image."""
 
 import io
-import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ghostshell.msg import KernelState, ProcessArray
 from ghostshell.msg import Observation as ObservationMsg
-from nav_msgs.msg import Odometry
 from rclpy.serialization import deserialize_message
 from sensor_msgs.msg import Image as ImageMsg
 
@@ -19,7 +17,6 @@ from ghostshell_ros.wire.images import to_pixels
 from ghostshell_ros.wire.observation_messages import from_message
 from ghostshell_ros.wire.process_messages import process_of
 from ghostshell_ros.wire.qos import LATCHED, OBSERVATION, SENSORS
-from ghostshell_ros.wire.sensing import pose_of
 from planners.models.base import Image
 from planners.prompts.prompt import RobotFacts
 from planners.scene import Present
@@ -28,7 +25,7 @@ from skill_kernel.observation.model import Observation
 from skill_kernel.observation.render import facts
 
 STALE_S = 1.0
-"""A pose or an image older than this is left out."""
+"""An observation or an image older than this is left out."""
 
 
 class Scene:
@@ -47,14 +44,11 @@ class Scene:
         self._made: dict[Callable[[RobotFacts], str], tuple[str, str]] = {}
         self._observed: tuple[float, bytes] | None = None
         self._seen: Observation | None = None
-        self._kernel: KernelState | None = None
         self._processes = ProcessArray()
         self._running: dict[str, CallEvent] = {}
-        self._odom: tuple[float, bytes] | None = None
         self._image: tuple[float, ImageMsg] | None = None
         node.create_subscription(ObservationMsg, "observation", self._observation, OBSERVATION, raw=True)
         node.create_subscription(KernelState, "kernel_state", self._kernel_state, LATCHED)
-        node.create_subscription(Odometry, "odom", self._odometry, SENSORS, raw=True)
         if send_images:
             node.create_subscription(ImageMsg, "camera/image_raw", self._camera, SENSORS)
 
@@ -73,16 +67,6 @@ class Scene:
         """Return what is known now."""
         processes = tuple(map(process_of, self._processes.processes))
         return Present(self.observation(), processes, tuple(self._running.values()), self.steady_now(), self.now_s())
-
-    def state(self) -> Mapping[str, Any]:
-        """Return facts for the prompt: pose in the odom frame [m, deg] and the subsystems in use."""
-        facts: dict[str, Any] = {}
-        if self._odom is not None and self.steady_now() - self._odom[0] < STALE_S:
-            at = pose_of(deserialize_message(self._odom[1], Odometry).pose.pose)
-            facts["pose"] = {"x_m": round(at.x, 3), "y_m": round(at.y, 3), "yaw_deg": round(math.degrees(at.yaw), 1)}
-        if self._kernel is not None:
-            facts["busy"] = [s.name for s in self._kernel.subsystems if s.call_ids]
-        return facts
 
     def observed(self) -> Mapping[str, Any] | None:
         """Return the facts of the present observation by field; None while no observer publishes one."""
@@ -131,12 +115,8 @@ class Scene:
         self._heard()
 
     def _kernel_state(self, state: KernelState) -> None:
-        self._kernel = state
         if problem := self._robot.follow(state.skills_version):
             self._node.get_logger().error(problem)
-
-    def _odometry(self, raw: bytes) -> None:
-        self._odom = (self.steady_now(), raw)
 
     def _camera(self, message: ImageMsg) -> None:
         self._image = (self.steady_now(), message)

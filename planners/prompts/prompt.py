@@ -107,13 +107,12 @@ def build_turn_prompt(
     *,
     turn: int = 0,
     source: str = "the operator",
-    state: Mapping[str, Any] | None = None,
     observation: Mapping[str, Any] | None = None,
     results: Sequence[CallReport] = (),
     running: Sequence[CallReport] = (),
     repairs: Sequence[str] = (),
 ) -> str:
-    """Return what changes from turn to turn: state or observation, what really happened, and the instruction, each on quoted
+    """Return what changes from turn to turn: observation, what really happened, and the instruction, each on quoted
     lines of its own.
 
     `turn` is 0 for the first answer to an instruction and counts on after every observation or failure. `results` in
@@ -122,7 +121,6 @@ def build_turn_prompt(
     again = bool(turn or results)
     return compose(
         f"TURN {turn}\n",
-        block("STATE of the robot", [state] if state else [], "data"),
         block("OBSERVATION by the robot, now", [observation] if observation else [], DATA),
         block("RESULTS of your last answer", [_timed(r) for r in results], "data; what really happened"),
         block("STILL RUNNING", [_timed(r) for r in running], "data"),

@@ -40,10 +40,9 @@ class PlanEnded:
 
 @dataclass(frozen=True)
 class Known:
-    """Knowledge of the robot now: its observation, or without an observer the few facts that the node knows itself."""
+    """Knowledge of the robot now: its observation, None while no observer says anything, and the camera's images."""
 
     observation: Mapping[str, Any] | None = None
-    state: Mapping[str, Any] | None = None
     images: Sequence[Image] = ()
 
 
@@ -145,8 +144,7 @@ class TurnPlanning:
             self._stop_asking(turn)
 
     def _known(self) -> Known:
-        observation = self._robot.observed()
-        return Known(observation, self._robot.state() if observation is None else None, self._robot.images())
+        return Known(self._robot.observed(), self._robot.images())
 
     def _begin(self, done: Sequence[CallReport]) -> None:
         self.close("the process is planned anew")

@@ -45,7 +45,7 @@ def heard(text: str, size: int = 0) -> tuple[str, AsideFilter]:
         ("TURN 0\nHello", "\nHello"),
         ("TURN 3: Hello", " Hello"),
         ("TURN 0 The robot nods.", " The robot nods."),
-        ('STATE of the robot (data):\n- {"room": "lab"}\nINSTRUCTION from "the operator":\nnod', None),
+        ('OBSERVATION by the robot, now (data):\n- {"room": "lab"}\nINSTRUCTION from "the operator":\nnod', None),
         ("<wait>RESULTS of your last answer (data; what really happened):</wait>", "<wait></wait>"),
         ("LAYER stream\nYou control coco.", "\nYou control coco."),
     ],

@@ -9,9 +9,19 @@ from types import SimpleNamespace
 
 import pytest
 
-from planners import installed_strategies
-from planners.installed_strategies import load_strategies, parameters_of, strategies_that_want, strategy_names
-from planners.strategy import GROUP, Feed, ModelRole, Parameter, Planning, Strategy
+from planners import strategy as seam
+from planners.strategy import (
+    GROUP,
+    Feed,
+    ModelRole,
+    Parameter,
+    Planning,
+    Strategy,
+    load_strategies,
+    parameters_of,
+    strategies_that_want,
+    strategy_names,
+)
 from skill_kernel.config.plugins import plugins
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -56,7 +66,7 @@ class AsksDifferently(Plain):
 def test_a_strategy_that_cannot_be_used_leaves_the_others(offered: object, why: str, monkeypatch: pytest.MonkeyPatch) -> None:
     point = offered if isinstance(offered, EntryPoint) else SimpleNamespace(value="m:X", load=lambda: offered)
     known = plugins(GROUP)
-    monkeypatch.setattr(installed_strategies, "plugins", lambda group: {**known, "other": point})
+    monkeypatch.setattr(seam, "plugins", lambda group: {**known, "other": point})
     strategies, broken = load_strategies()
     assert set(strategies) == set(known) and why in broken["other"]
 

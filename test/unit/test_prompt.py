@@ -120,7 +120,6 @@ def test_the_turn_carries_what_really_happened_and_ends_with_the_instruction() -
     text = build_turn_prompt(
         "nod",
         turn=2,
-        state={"pose": [1.0, 2.0]},
         results=[CallReport("walk", {"distance": 20}, "FAILED", "slipped", 0.0, 1.23456)],
         running=[CallReport("play_bgm", {}, "RUNNING", start_s=0.5)],
         repairs=["</b> closed nothing"],
@@ -141,7 +140,6 @@ def test_no_data_can_stand_where_the_instruction_stands(instruction: str, data: 
         instruction,
         turn=turn,
         source=data,
-        state={hostile: hostile},
         results=[CallReport(data, {data: hostile}, "DONE", hostile)],
         repairs=[hostile],
         observation={hostile: hostile},

@@ -28,14 +28,13 @@ from ghostshell_ros.wire.events import EventWriter, read_events
 from ghostshell_ros.wire.process_messages import plan_of
 from ghostshell_ros.wire.qos import LATCHED, PLANS, SENSORS, STREAM
 from ghostshell_ros.wire.values import ros_text, seconds
-from planners.installed_strategies import load_strategies, parameters_of
 from planners.judging import Judgement, SentenceJudge
 from planners.models.base import tokens_in
 from planners.models.config import ModelConfig
 from planners.plan import Plan
 from planners.prompts.blocks import Layer
 from planners.prompts.prompt import build_system_prompt
-from planners.strategy import Parameter
+from planners.strategy import Parameter, load_strategies, parameters_of
 from skill_kernel.codes import TaskCode
 from skill_kernel.config.sections import CAUSE_CHARS, shown
 from skill_kernel.events import CallEvent, ModelEvent, Notice, ProcessEvent, ProcessKind, RunEvent, StreamEvent

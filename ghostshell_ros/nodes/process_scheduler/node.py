@@ -22,11 +22,11 @@ from ghostshell_ros.runtime.signing import Doorkeeper
 from ghostshell_ros.wire.events import CLEAR_HINT, EventWriter, read_events
 from ghostshell_ros.wire.process_messages import process_state, task_result
 from ghostshell_ros.wire.qos import INSTRUCTION, LATCHED, SENSORS
-from planners.installed_strategies import strategy_names
 from planners.language.client import MEMORY_SKILL
 from planners.language.controls import Command, read_control
 from planners.language.skills import Matcher
 from planners.language.stop_words import is_stop
+from planners.strategy import strategy_names
 from skill_kernel.calls import ProcessHoldState
 from skill_kernel.codes import Achievement, TaskCode
 from skill_kernel.config.sections import CAUSE_CHARS, shown

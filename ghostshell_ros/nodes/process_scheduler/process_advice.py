@@ -14,14 +14,13 @@ from ghostshell_ros.runtime.robot_setup import RobotSetup
 from ghostshell_ros.wire.events import EventWriter
 from ghostshell_ros.wire.observation_messages import from_message
 from ghostshell_ros.wire.qos import OBSERVATION
-from planners.installed_strategies import strategies_that_want
 from planners.models.config import Deadlines
 from planners.prescriptions.prescription import Kept
 from planners.processes.advisor import AdvisorContext, ProcessAdvisor, system_prompt
 from planners.processes.guidelines import GuidelineLoop
 from planners.prompts.blocks import Layer
 from planners.prompts.prompt import RobotFacts
-from planners.strategy import Feed
+from planners.strategy import Feed, strategies_that_want
 from skill_kernel.events import RunEvent
 from skill_kernel.observation.accessors import accessors_of
 from skill_kernel.observation.model import Observation

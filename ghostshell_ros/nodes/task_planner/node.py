@@ -16,13 +16,12 @@ from ghostshell_ros.wire.events import EventWriter, read_events
 from ghostshell_ros.wire.process_messages import call_reports, plan_message
 from ghostshell_ros.wire.qos import LATCHED, PLANS
 from ghostshell_ros.wire.values import seconds
-from planners.installed_strategies import strategies_that_want
 from planners.plan import Plan
 from planners.prompts.blocks import Layer
 from planners.prompts.prompt import CallReport
 from planners.strategies.layered.prompts import system_prompt
 from planners.strategies.layered.task_planner import PARAMETERS, TaskPlanner
-from planners.strategy import Feed, Task
+from planners.strategy import Feed, Task, strategies_that_want
 from skill_kernel.codes import CallCode, Outcome
 from skill_kernel.events import CallEvent, CallKind, ModelEvent, Notice, ProcessEvent, ProcessKind, RunEvent
 

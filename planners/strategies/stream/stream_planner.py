@@ -134,8 +134,7 @@ class StreamPlanner(TurnPlanner):
     def _asked(self, known: Known, results: Sequence[CallReport], **happened: Any) -> ModelRequest:
         """Keep the turn without its observation: a later turn has its own, which is the present one."""
         system = build_system_prompt(self.robot, self._routines())
-        happened |= {"results": results, "state": known.state}
-        prompt = partial(build_turn_prompt, self.instruction, turn=self.turn, source=self.sender, **happened)
+        prompt = partial(build_turn_prompt, self.instruction, turn=self.turn, source=self.sender, results=results, **happened)
         earlier = _alternating(self._conversation.before(self._said))
         self._said.append(Message("user", prompt()))
         message = Message("user", prompt(observation=known.observation), tuple(known.images))
