@@ -82,7 +82,6 @@ class ActionPlanner(RuntimeNode):
             first_deadline_s=deadlines_of(self, "fast_model", "model").first_action_s,
         )
         send_images = self.declare("send_images", False, "show the model the camera's last image")
-        self._max_processes = self.declare("max_processes", 8, "processes answered at a time, more are refused", 1, 16)
         self._events = EventWriter(self, StreamEvent, ProcessEvent, ModelEvent, Notice)
         self._budget = ModelBudget(self)
         clients = {"model": self._client, "fast_model": self._fast}
@@ -185,10 +184,6 @@ class ActionPlanner(RuntimeNode):
         known = self._processes.get(process.process_id)
         if known is not None and not known.finished:
             known.restart(process)
-            return
-        if known is None and sum(not p.finished for p in self._processes.values()) >= self._max_processes:
-            why = f"{self._max_processes} processes are being answered already; wait for one to end, or end one"
-            self._plan_ended(process, TaskCode.TOO_MANY_PROCESSES, why)
             return
         strategy = self._strategies.get(process.strategy)
         if strategy is None:
