@@ -8,7 +8,6 @@ import re
 import textwrap
 from collections.abc import Iterable
 from dataclasses import dataclass
-from html import unescape
 
 from planners.models.base import CancelToken, Message, ModelClient, ModelRequest, TextDelta
 from planners.prescriptions.grammar import EXAMPLES, Grammar
@@ -31,7 +30,6 @@ REPAIRS = 1
 
 _FENCE = re.compile(r"```[ \t]*(?:python|py)?[ \t]*\r?\n(?P<code>.*?)(?:```|\Z)", re.DOTALL | re.IGNORECASE)
 _THOUGHT = re.compile(r"<(think|thinking)>.*?(?:</\1>|\Z)", re.DOTALL | re.IGNORECASE)
-_PART = re.compile(r"<(condition|action)>(?P<code>.*?)</\1>", re.DOTALL | re.IGNORECASE)
 _CANNOT = re.compile(r"^\s*CANNOT:\s*(?P<why>.+)", re.IGNORECASE | re.MULTILINE)
 
 
@@ -123,28 +121,14 @@ class Compiler:
 
 
 def code_of(answer: str) -> str | None:
-    """Return the two functions in an answer, fenced, in elements <condition> and <action>, or bare; None without any."""
+    """Return the two functions in an answer, fenced or bare; None without any."""
     text = _THOUGHT.sub("", answer)
     blocks = [match["code"] for match in _FENCE.finditer(text)]
     inside = next((b for b in blocks if "def condition" in b and "def action" in b), "\n\n".join(blocks))
-    parts = {match.group(1).lower(): match["code"] for match in _PART.finditer(inside or text)}
-    if len(parts) == 2:
-        return "\n\n".join(_function(name, unescape(parts[name])) for name in ("condition", "action"))
     if inside.strip():
         return _tidy(inside)
     begin = text.find("def condition")
     return _tidy(text[begin:]) if begin >= 0 and "def action" in text else None
-
-
-def _function(name: str, code: str) -> str:
-    """Return the function of a part in an element, which holds the whole of it or its body."""
-    inner = _FENCE.search(code)
-    code = _tidy(inner["code"] if inner else code)
-    if code.startswith("def "):
-        return code
-    if name == "condition" and "\n" not in code.strip() and not code.startswith("return"):
-        code = f"return {code.strip()}\n"
-    return f"def {name}():\n" + "".join(f"    {line}\n" for line in code.splitlines())
 
 
 def _tidy(code: str) -> str:

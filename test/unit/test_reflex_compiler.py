@@ -142,8 +142,6 @@ def test_code_by_hand_passes_the_same_guard() -> None:
         GOOD,
         "```python\ndef condition():\n    return front_distance_m() < 0.2\n```\n"
         "and\n```python\ndef action():\n    move_back(0.5)\n```",
-        "<reflex><condition>front_distance_m() &lt; 0.2</condition><action>move_back(0.5)</action></reflex>",
-        "<condition>def condition():\n    return front_distance_m() < 0.2</condition>\n<action>\n    move_back(0.5)\n</action>",
         "```python\n    def condition():\n        return front_distance_m() < 0.2\n\n"
         "    def action():\n        move_back(0.5)\n```",
         "```python\ndef condition():\n\treturn front_distance_m() < 0.2\n\ndef action():\n\tmove_back(0.5)",
