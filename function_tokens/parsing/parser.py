@@ -74,8 +74,6 @@ class StreamingParser:
         strip_fence: bool = True,
         stream_id: str = "",
     ) -> None:
-        if mode not in ("strict", "lenient"):
-            raise ValueError(f"mode {mode!r} is unknown; give 'strict' or 'lenient'")
         self._limits = limits or ParserLimits()
         self._strict = mode == "strict"
         self._reasoning_tags = frozenset(reasoning_tags)

@@ -2,7 +2,7 @@
 """Define function tokens, the Shell's unit of exchange, and the errors, repairs and limits of their parser (GhostShell 3.3)."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from enum import Enum
 from types import MappingProxyType
 from typing import NamedTuple
@@ -112,9 +112,3 @@ class ParserLimits:
     """The whole stream."""
     repairs: int = 20
     """Repairs of one code reported one by one, a count; the others are summed up at the end."""
-
-    def __post_init__(self) -> None:
-        for limit in fields(self):
-            value = getattr(self, limit.name)
-            if value < 1:
-                raise ValueError(f"limit {limit.name} is {value}; give at least 1")

@@ -267,13 +267,6 @@ def test_past_a_limit_the_stream_ends(limit: str, text: str) -> None:
     assert sum(t.kind is TokenKind.AF for t in tokens) == sum(t.kind is TokenKind.RF for t in tokens)
 
 
-def test_a_limit_below_one_is_refused() -> None:
-    with pytest.raises(ValueError, match="depth"):
-        ParserLimits(depth=0)
-    with pytest.raises(ValueError, match="mode"):
-        StreamingParser("tolerant")
-
-
 def test_repeated_repairs_are_summed_up_at_the_end() -> None:
     parser = StreamingParser(limits=ParserLimits(repairs=3))
     for _ in range(1000):
