@@ -302,17 +302,12 @@ class RoomConfig(Section):
             raise ValueError("x and y each need a smaller and a larger number")
         return self
 
-    def outline(self) -> tuple[_Corner, ...]:
-        """Return the corners, in order."""
-        if self.x is not None and self.y is not None:
-            return ((self.x[0], self.y[0]), (self.x[1], self.y[0]), (self.x[1], self.y[1]), (self.x[0], self.y[1]))
-        return self.corners
-
     def holds(self, x: float, y: float) -> bool:
-        """Return whether a point lies inside, by the ray to the right of it."""
+        """Return whether a point lies inside, of a polygon by the ray to the right of it."""
+        if self.x is not None and self.y is not None:
+            return self.x[0] <= x < self.x[1] and self.y[0] <= y < self.y[1]
         inside = False
-        outline = self.outline()
-        for (x0, y0), (x1, y1) in zip(outline, (*outline[1:], outline[0]), strict=True):
+        for (x0, y0), (x1, y1) in zip(self.corners, (*self.corners[1:], *self.corners[:1]), strict=True):
             if (y0 > y) != (y1 > y) and x < x0 + (y - y0) / (y1 - y0) * (x1 - x0):
                 inside = not inside
         return inside and math.isfinite(x)
