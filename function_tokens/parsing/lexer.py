@@ -450,12 +450,7 @@ def skip_declaration(source: Source) -> Step[None]:
         elif char in "\"'":
             yield from source.find(char)
         elif char == "<":
-            if (yield from source.skip_if("?")):
-                yield from source.find("?>")
-            elif (yield from source.skip_if("!")) and (yield from source.skip_if("-")) and (yield from source.skip_if("-")):
-                yield from source.find("-->")
-            else:
-                ends.append(">")
+            ends.append(">")
 
 
 def skip_reasoning(source: Source, name: str) -> Step[None]:

@@ -109,12 +109,6 @@ class Source:
             yield from self.more()
         return self.text[self.at]
 
-    def skip_if(self, char: str) -> Step[bool]:
-        """Pass over the next character if it is this one; return whether it is."""
-        found = (yield from self.peek()) == char
-        self.at += found
-        return found
-
     def find(self, literal: str) -> Step[None]:
         """Pass over all up to and with the literal."""
         while (found := self.text.find(literal, self.at)) < 0:
