@@ -123,13 +123,7 @@ class _Drive(Move):
             raise DriverRefusal(Drive.Goal.NOT_MOVING, text)
         return wish
 
-    def result(self) -> Drive.Result:
-        return Drive.Result(**self._way_made())
-
-    def feedback(self) -> Drive.Feedback:
-        return Drive.Feedback(**self._way_made())
-
-    def _way_made(self) -> dict[str, float]:
+    def report(self) -> dict[str, Any]:
         pose = self.driver.pose
         if self._motion is None or pose is None:
             return {}
@@ -183,13 +177,7 @@ class _Navigate(Move):
     def rest(self) -> None:
         self.driver.navigator.ended()
 
-    def result(self) -> NavigateTo.Result:
-        return NavigateTo.Result(**self._where())
-
-    def feedback(self) -> NavigateTo.Feedback:
-        return NavigateTo.Feedback(**self._where())
-
-    def _where(self) -> dict[str, Any]:
+    def report(self) -> dict[str, Any]:
         pose, left = self.driver.navigator.where()
         if pose is None:
             return {}

@@ -35,7 +35,9 @@ class Job:
         self.driver, self.goal = driver, goal
         self.begun_at = self.feedback_at = 0.0
         """Steady time of its begin and of its last feedback."""
+        self.action: Any = None
         self.code: Callable[[int], int] = int
+        """The type of its action, and `code` of `Driver.serve`."""
         self.done = False
         """True once the goal was reached; `result` may look at it."""
 
@@ -60,13 +62,17 @@ class Job:
     def step(self, now: float) -> bool:
         """Go on, and return whether the goal is reached. Raises DriverRefusal when it cannot be."""
 
-    @abstractmethod
+    def report(self) -> dict[str, Any]:
+        """Return the fields of feedback and result: all that was really done so far."""
+        return {}
+
     def feedback(self) -> Any:
         """Return the feedback message."""
+        return self.action.Feedback(**self.report())
 
-    @abstractmethod
     def result(self) -> Any:
-        """Return the result message, with all that was really done so far."""
+        """Return the result message."""
+        return self.action.Result(**self.report())
 
     def ended(self) -> None:
         """Come to rest, after the result was taken. Called once, however the goal ended."""
@@ -135,7 +141,7 @@ class Driver(ManagedNode):
         except DriverRefusal as refusal:
             goal.abort(with_reason(action_type.Result(), code(refusal.code), str(refusal)))
             return
-        job.begun_at, job.code = self.steady_now(), code
+        job.begun_at, job.action, job.code = self.steady_now(), action_type, code
         job.feedback_at = job.begun_at
         self.jobs[goal.goal_id] = job
         if self._loop is not None and self._loop.is_canceled():

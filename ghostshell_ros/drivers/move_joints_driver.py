@@ -241,6 +241,3 @@ class _FollowJointTrajectory(_Motion):
             elapsed = Duration(seconds=max(0.0, now - self.started_at)).to_msg()
             message.desired.time_from_start = message.actual.time_from_start = message.error.time_from_start = elapsed
         return message
-
-    def result(self) -> FollowJointTrajectory.Result:
-        return FollowJointTrajectory.Result()

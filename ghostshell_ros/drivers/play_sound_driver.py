@@ -36,8 +36,5 @@ class PlaySoundDriver(SoundDriver):
 
 
 class _Played(SoundJob):
-    def feedback(self) -> PlaySound.Feedback:
-        return PlaySound.Feedback(played_s=self.elapsed_s)
-
-    def result(self) -> PlaySound.Result:
-        return PlaySound.Result(played_s=self.elapsed_s)
+    def report(self) -> dict[str, Any]:
+        return {"played_s": self.elapsed_s}

@@ -115,9 +115,6 @@ class _Posture(Job):
     def feedback(self) -> SetPosture.Feedback:
         return SetPosture.Feedback(posture=self.driver.state)
 
-    def result(self) -> SetPosture.Result:
-        return SetPosture.Result()
-
     def ended(self) -> None:
         if not self.done:
             self.driver.held_at = self.driver.steady_now()

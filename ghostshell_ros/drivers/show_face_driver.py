@@ -63,9 +63,6 @@ class _Face(TimedJob):
     def feedback(self) -> ShowFace.Feedback:
         return ShowFace.Feedback(shown_s=self.elapsed_s)
 
-    def result(self) -> ShowFace.Result:
-        return ShowFace.Result()
-
     def ended(self) -> None:
         super().ended()
         self.driver.show()

@@ -53,9 +53,6 @@ class SpeakDriver(SoundDriver):
 
 
 class _Spoken(SoundJob):
-    def feedback(self) -> Speak.Feedback:
-        return Speak.Feedback(spoken_chars=self.goal.state.spoken_chars(self.elapsed_s))
-
-    def result(self) -> Speak.Result:
+    def report(self) -> dict[str, Any]:
         whole = len(self.goal.request.text)
-        return Speak.Result(spoken_chars=whole if self.done else self.goal.state.spoken_chars(self.elapsed_s))
+        return {"spoken_chars": whole if self.done else self.goal.state.spoken_chars(self.elapsed_s)}

@@ -6,8 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ghostshell_ros.drivers.clients import BodyParts, MemoryCaller
-from ghostshell_ros.drivers.senses import RosSenses
+from ghostshell_ros.drivers.clients import BodyParts, MemoryCaller, RosSenses
 from ghostshell_ros.runtime.node import RuntimeNode
 from skill_kernel.robot import RobotConfig
 from skill_kernel.skills.drivers import DriverResult, Pose2D, joint_trajectory, map_pose

@@ -78,6 +78,3 @@ class Docking(Move):
 
     def feedback(self) -> NavigateToPose.Feedback:
         return NavigateToPose.Feedback(distance_remaining=self._left())
-
-    def result(self) -> NavigateToPose.Result:
-        return NavigateToPose.Result()
