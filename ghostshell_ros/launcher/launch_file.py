@@ -88,11 +88,6 @@ def describe(
     performer = _Performer(dict(arguments), surroundings)
     performer.include(path, tuple(arguments), None)
     for name in arguments:
-        if name in performer.fixed and name not in performer.declared:
-            raise LaunchError(
-                f"'{path}' sets '{name}' itself, at {performer.fixed[name]}, and would ignore it; launch the file "
-                "included there, or one of your own"
-            )
         if name not in performer.declared:
             raise LaunchError(f"'{path}' declares no argument '{name}'{nearest(name, performer.declared, else_known=True)}")
     return performer.specs
@@ -181,8 +176,6 @@ class _Performer:
         self.specs: list[ProcessSpec] = []
         self.declared: set[str] = set()
         """Arguments that who launches may give."""
-        self.fixed: dict[str, str] = {}
-        """Arguments that an include gives to the file it includes, and where."""
         self._files: list[Path] = []
 
     def include(self, path: Path, given: tuple[str, ...], place: str | None) -> None:
@@ -195,14 +188,12 @@ class _Performer:
         root = _read(path)
         arguments = list(_declared(root))
         own = {argument.name for argument in arguments}
-        if place is not None:
-            self.fixed.update(dict.fromkeys(own.intersection(given), place))
-            own.difference_update(given)
-        self.declared |= own
+        # An include sets what it gives: who launches may not.
+        self.declared |= own if place is None else own.difference(given)
         missing = [a for a in arguments if a.default is None and a.name not in given]
         if missing:
-            unknown = [name for name in given if name not in self.declared | self.fixed.keys()]
-            near = {name: nearest(name, self.declared, else_known=True).removeprefix("; ") for name in unknown}
+            unknown = [name for name in given if name not in own]
+            near = {name: nearest(name, own, else_known=True).removeprefix("; ") for name in unknown}
             hint = "".join(f"\n  given, but not declared: {name} ({words})" for name, words in near.items())
             listed = "".join(f"\n  {argument.name}:=…  {argument.description}" for argument in missing)
             raise LaunchError(f"'{path}' must be given these arguments:{listed}{hint}", place)

@@ -64,11 +64,11 @@ class SimWorld:
     a thread.
     """
 
-    def __init__(self, model: str | Path, *, base_body: str = "base_link", world: str = "desk") -> None:
+    def __init__(self, model: str | Path, *, world: str = "desk") -> None:
         """Load `model` (absolute, or relative to `ROOT`) and put it into `world` ("" for nothing).
 
-        Raises SimWorldError if there is no such file or world, if it does not compile, or if it has no body `base_body` with
-        a free joint.
+        Raises SimWorldError if there is no such file or world, if it does not compile, or if it has no body `base_link`
+        with a free joint.
         """
         path = Path(model) if Path(model).is_absolute() else ROOT / model
         if not path.is_file():
@@ -84,9 +84,9 @@ class SimWorld:
         except ValueError as error:
             raise SimWorldError(f"model '{path}' does not compile: {error}") from error
         self.data = mujoco.MjData(self.model)
-        self.base_id = mujoco.mj_name2id(self.model, mujoco.mjtObj.mjOBJ_BODY, base_body)
+        self.base_id = mujoco.mj_name2id(self.model, mujoco.mjtObj.mjOBJ_BODY, "base_link")
         if self.base_id < 0 or self.model.body_dofnum[self.base_id] != 6:
-            raise SimWorldError(f"model '{path}' has no body '{base_body}' with a free joint")
+            raise SimWorldError(f"model '{path}' has no body 'base_link' with a free joint")
         base_joint = self.model.body_jntadr[self.base_id]
         self._base_qpos = int(self.model.jnt_qposadr[base_joint])
         self._base_dof = int(self.model.jnt_dofadr[base_joint])
@@ -154,9 +154,7 @@ class SimWorld:
         return np.concatenate((data.qpos, data.mocap_pos.ravel(), data.mocap_quat.ravel()))
 
     def set_state(self, state: State) -> None:
-        """Take over the state of another world of the same model. Raises SimWorldError for that of another model."""
-        if state.shape != (size := mujoco.mj_stateSize(self.model, _STATE),):
-            raise SimWorldError(f"a state of this model is {size} numbers, not {state.shape}; both worlds need the same model")
+        """Take over the state of another world of the same model."""
         mujoco.mj_setState(self.model, self.data, state, _STATE)
         mujoco.mj_forward(self.model, self.data)
 
@@ -244,8 +242,6 @@ class SimWorld:
         texture = self.face_texture
         if texture is None:
             return
-        if image.ndim != 3 or image.shape[2] != 3 or image.dtype != np.uint8:
-            raise SimWorldError(f"a face image is uint8 of height x width x 3, not {image.dtype} of {image.shape}")
         width, height = int(self.model.tex_width[texture]), int(self.model.tex_height[texture])
         rows = np.arange(height) * image.shape[0] // height
         columns = np.arange(width) * image.shape[1] // width

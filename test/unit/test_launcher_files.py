@@ -237,7 +237,7 @@ def test_missing_and_unknown_arguments_are_named(load: Callable[..., list[Proces
 
 
 def test_an_argument_that_the_file_sets_itself_is_not_silently_ignored(environment: dict[str, str]) -> None:
-    with pytest.raises(LaunchError, match=r"sets 'robot' itself, at .*coco\.launch\.xml:\d+, and would ignore it"):
+    with pytest.raises(LaunchError, match=r"coco\.launch\.xml' declares no argument 'robot'"):
         describe("coco", {"robot": "my.yaml"}, environment)
     assert describe("coco", {"model": "offline"}, environment)
 

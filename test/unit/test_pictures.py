@@ -97,11 +97,6 @@ def test_it_runs_in_a_session_of_its_own_behind_the_one_that_steps(world: SimWor
     assert os.getpriority(os.PRIO_PROCESS, process.pid) == min(19, os.getpriority(os.PRIO_PROCESS, 0) + NICE)
 
 
-def test_a_state_of_another_model_is_refused(world: SimWorld) -> None:
-    with pytest.raises(SimWorldError, match="same model"):
-        world.set_state(np.zeros(3))
-
-
 class Taken:
     """A thread of pictures whose snapshots are numbered, and what it delivered."""
 

@@ -70,7 +70,6 @@ class Sim(RuntimeNode):
         except SimWorldError as error:
             raise NodeStartError(str(error)) from error
         self._lock = threading.Lock()
-        self._refused: set[str] = set()
 
         self._simulated_time = clock
         prefix = self.declare("frame_prefix", "auto", "before each frame's name; auto: the robot's namespace and a slash")
@@ -203,9 +202,7 @@ class Sim(RuntimeNode):
             self._viewer.update_texture(self._world.face_texture)
 
     def _refuse(self, text: str) -> None:
-        if text not in self._refused and len(self._refused) < 100:
-            self._refused.add(text)
-            self.get_logger().error(f"refused: {text}")
+        self.get_logger().error(f"refused: {text}", throttle_duration_sec=5.0)
 
     def _stamp(self) -> Time:
         if not self._simulated_time:

@@ -29,16 +29,13 @@ def speak(text: ContentStream, *, body: CocoBody, stop_evt: Event) -> SkillRetur
     said: list[str] = []
     for phrase in phrases(text):
         if stop_evt.is_set():
-            return SkillReturn.interruption(_so_far(said))
+            break
         voice = body.voice
         name = (("cmn" if any(map(is_cjk, phrase)) else "en") + voice.variant) if voice.variant else ""
         result = body.speak(text=phrase, stop=stop_evt, voice=name, rate=voice.rate, volume=voice.volume)
-        if result.cancelled:
-            said.append(phrase[: int(result.values.get("spoken_chars", 0.0))])
-            return SkillReturn.interruption(_so_far(said))
+        said.append(phrase if result.ok else phrase[: int(result.values.get("spoken_chars", 0.0))])
         if not result.ok:
-            return SkillReturn.failure(f"{_so_far(said)}: {result.error_msg}", result.error_code)
-        said.append(phrase)
+            return outcome(result, _so_far(said))
     return SkillReturn.interruption(_so_far(said)) if stop_evt.is_set() else SkillReturn.success(_so_far(said))
 
 
@@ -67,7 +64,7 @@ def speech_role(
 
 
 def _so_far(said: list[str]) -> str:
-    return f"said: {' '.join(said)}" if any(said) else "said nothing"
+    return f"said: {' '.join(filter(None, said))}" if any(said) else "said nothing"
 
 
 Tune = Literal["dance", "happy", "calm", "sad", "suspense", "lullaby", "birthday", "ode_to_joy"]

@@ -10,7 +10,7 @@ from ghostshell_ros.drivers.speech import phrases, speaking_s
 from ghostshell_ros.drivers.tunes import TUNES
 from ghostshell_ros.robots.kalos.body import Control, KalosBody, Pause
 from skill_kernel import ContentStream, SkillReturn, robot_skill
-from skill_kernel.skills.drivers import outcome
+from skill_kernel.skills.drivers import DriverResult, outcome
 
 STOP_S = 0.3
 
@@ -44,15 +44,11 @@ def bark(
     times: Annotated[int, Field(ge=1, le=10, description="times")] = 2, *, body: KalosBody, stop_evt: Event
 ) -> SkillReturn:
     """Bark. times: how often."""
-    done = 0
-    while done < times:
+    result, done = DriverResult(True), 0
+    while result.ok and done < times:
         result = body.play_sound(name="bark", stop=stop_evt)
-        if result.cancelled:
-            return SkillReturn.interruption(f"barked {done} of {times} times", progress={"times": done})
-        if not result.ok:
-            return outcome(result, f"barked {done} of {times} times")
-        done += 1
-    return SkillReturn.success(f"barked {done} times")
+        done += result.ok
+    return outcome(result, f"barked {done} of {times} times", progress={"times": done})
 
 
 def _word_begin(text: str, at: int) -> int:
