@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Export and import JSON Lines: a header line with the store's name, then one record per line, including forgotten ones."""
+"""Export and import JSON Lines: a header line, then one record per line, including forgotten ones."""
 
 import json
 import sqlite3
@@ -18,14 +18,14 @@ from skill_kernel.config.sections import shown
 CHUNK = 500
 FORMAT = "ghostshell-memory"
 MAX_LINE = 1_000_000
-Origin = tuple[Annotated[str, Field(pattern="^[!-~]{1,100}$")], Annotated[int, Field(gt=0, lt=2**62, strict=True)]]
-"""Identify a record by its store's name and its id there."""
-_Link = tuple[int, Origin]
-"""A child's id in this store, and the origin of its parent."""
-_Line = tuple[Record, Origin, list[Origin]]
-"""A record with its origin and those of its parents."""
+Uid = Annotated[int, Field(gt=0, lt=2**62, strict=True)]
+"""Identify a record in all stores."""
+_Link = tuple[int, Uid]
+"""A child's id in this store, and the uid of its parent."""
+_Line = tuple[Record, Uid, list[Uid]]
+"""A record with its uid and those of its parents."""
 _RECORD = TypeAdapter(Record)
-_ORIGINS = TypeAdapter(list[Origin])
+_UIDS = TypeAdapter(list[Uid])
 
 
 class ExchangeError(ValueError):
@@ -45,13 +45,12 @@ def export_lines(store: Store, keep: Callable[[Record], bool] = lambda _: True) 
     What is written meanwhile may be missing or only partly there. Links to records that `keep` leaves out are lost in a
     store that does not have them.
     """
-    name = store.name
-    yield json.dumps({"format": FORMAT, "version": VERSION, "store": name})
+    yield json.dumps({"format": FORMAT, "version": VERSION})
     last = 0
     while True:
         with store.reading(30.0) as file:
             found = schema.select(file, "record WHERE id > ? ORDER BY id LIMIT ?", (last, CHUNK))
-            lines = [_to_json(file, r, name) for r in found if keep(r)]
+            lines = [_to_json(file, r) for r in found if keep(r)]
         if not found:
             return
         last = found[-1].id
@@ -59,13 +58,12 @@ def export_lines(store: Store, keep: Callable[[Record], bool] = lambda _: True) 
             yield json.dumps(line, ensure_ascii=False)
 
 
-def _to_json(file: sqlite3.Connection, record: Record, store_name: str) -> dict[str, Any]:
-    origin_query = "SELECT coalesce(origin, ?), coalesce(origin_id, id) FROM record WHERE id"
-    (origin,) = file.execute(f"{origin_query} = ?", (store_name, record.id))
+def _to_json(file: sqlite3.Connection, record: Record) -> dict[str, Any]:
+    (uid,) = file.execute("SELECT uid FROM record WHERE id = ?", (record.id,)).fetchone()
+    parents = file.execute("SELECT uid FROM record WHERE id IN (SELECT parent FROM link WHERE child = ?)", (record.id,))
     fields = {k: v for k, v in asdict(record).items() if k != "id"}
-    fields |= {"origin": origin, "tier": record.tier.name, "visibility": record.visibility.name}
-    parents = file.execute(f"{origin_query} IN (SELECT parent FROM link WHERE child = ?)", (store_name, record.id))
-    return fields | {"parents": parents.fetchall()}
+    fields |= {"uid": uid, "tier": record.tier.name, "visibility": record.visibility.name}
+    return fields | {"parents": [parent for (parent,) in parents]}
 
 
 def import_lines(store: Store, lines: Iterable[str]) -> Imported:
@@ -75,7 +73,6 @@ def import_lines(store: Store, lines: Iterable[str]) -> Imported:
     Raises ExchangeError for an invalid line, and StoreError when the store does not write; what was queued then may still
     be written later. Import again to complete it.
     """
-    store_name = store.name
     new = known = 0
     headed = False
     chunk: list[_Line] = []
@@ -83,7 +80,7 @@ def import_lines(store: Store, lines: Iterable[str]) -> Imported:
 
     def write(links: Sequence[_Link] = ()) -> None:
         nonlocal new, known
-        fresh, without = store.do(lambda file: _restore(file, chunk, links, store_name)).result(60.0)
+        fresh, without = store.do(lambda file: _restore(file, chunk, links)).result(60.0)
         new, known = new + fresh, known + len(chunk) - fresh
         missing.extend(without)
         chunk.clear()
@@ -108,18 +105,16 @@ def import_lines(store: Store, lines: Iterable[str]) -> Imported:
     return Imported(new, known)
 
 
-def _restore(file: sqlite3.Connection, chunk: list[_Line], links: Sequence[_Link], own: str) -> tuple[int, list[_Link]]:
+def _restore(file: sqlite3.Connection, chunk: list[_Line], links: Sequence[_Link]) -> tuple[int, list[_Link]]:
     """Write a chunk, then its links and these. Return how many records are new, and the links whose parents are not here."""
     new, made, missing = 0, list(links), []
-    for record, origin, parents in chunk:
-        record_id, fresh, applied = schema.restore(file, record, origin, own)
+    for record, uid, parents in chunk:
+        record_id, fresh, applied = schema.restore(file, record, uid)
         new += fresh
         made += [(record_id, parent) for parent in parents if applied]
     for child, parent in made:
-        if (found := schema.by_origin(file, parent, own)) is None:
+        if not file.execute("INSERT OR REPLACE INTO link SELECT id, ? FROM record WHERE uid = ?", (child, parent)).rowcount:
             missing.append((child, parent))
-        else:
-            file.execute("INSERT OR IGNORE INTO link VALUES (?, ?)", (found[0], child))
     return new, missing
 
 
@@ -132,8 +127,8 @@ def _read(line: str) -> _Line | None:
         if fields["format"] != FORMAT or fields.get("version") != VERSION:
             raise ValueError(f"this program reads {FORMAT}, version {VERSION}")
         return None
-    origin, *parents = _ORIGINS.validate_python([fields.pop("origin"), *fields.pop("parents", [])])
+    uid, *parents = _UIDS.validate_python([fields.pop("uid"), *fields.pop("parents", [])])
     fields["tier"], fields["visibility"] = Tier[fields["tier"]], Visibility[fields["visibility"]]
     record = _RECORD.validate_python(fields)
     row_of(record)  # fail here, where the line number is known
-    return record, origin, parents
+    return record, uid, parents

@@ -17,7 +17,7 @@ from skill_kernel.codes import MemoryCode
 from skill_kernel.config.sections import shown
 from skill_kernel.config.yaml_text import private
 
-VERSION = 1
+VERSION = 2
 """Format of the file (SQLite's user_version)."""
 BUSY_S = 5.0
 DAY_S = 86_400.0
@@ -25,9 +25,9 @@ DAY_S = 86_400.0
 _TABLES = text_beside(__file__, "tables.sql")
 
 COLUMNS = "id, tier, kind, time, begun, robot, source, process, sender, door, x, y, room, visibility, key, revoked, text, data"
-_WRITTEN = COLUMNS.split(", ")
+_WRITTEN = [*COLUMNS.split(", ")[1:], "uid"]
 _INSERT = f"INSERT INTO record ({', '.join(_WRITTEN)}) VALUES ({', '.join('?' * len(_WRITTEN))})"
-_UPDATE = f"UPDATE record SET {', '.join(f'{name} = ?' for name in _WRITTEN[1:])}"
+_UPDATE = f"UPDATE record SET {', '.join(f'{name} = ?' for name in _WRITTEN)} WHERE id = ?"
 _TOLD_AGAIN = frozenset({"heard", "outcome", "visit", "sighting", "episode", "digest"})
 """Beginnings of keys that robots and consolidation put again by themselves: what was forgotten of them stays so."""
 _JOINED = frozenset({"entity", "relation"})
@@ -73,15 +73,11 @@ def prepare(path: Path) -> None:
         with closing(connect(path, write=True)) as file:
             version = file.execute("PRAGMA user_version").fetchone()[0]
             if version == 0 and not file.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
-                own = f"INSERT INTO meta VALUES ('name', '{secrets.token_hex(8)}');"
-                file.executescript(f"BEGIN IMMEDIATE;{_TABLES}{own}PRAGMA user_version = {VERSION};COMMIT;")
+                file.executescript(f"BEGIN IMMEDIATE;{_TABLES}PRAGMA user_version = {VERSION};COMMIT;")
             elif version != VERSION:
                 why = "holds something else" if version == 0 else f"has format {version}, this program writes {VERSION}"
                 raise StoreError(f"{path} {why}; move it away, a new one is made", MemoryCode.STORE_CORRUPT)
             file.execute("SELECT max(id) FROM record").fetchone()
-            if not meta(file, "name"):
-                why = "has lost its name; move it away, start anew, and import the last export"
-                raise StoreError(f"{path} {why}", MemoryCode.STORE_CORRUPT)
     except (OSError, sqlite3.Error) as error:
         if "fts5" in str(error):
             raise StoreError(f"this Python's SQLite {sqlite3.sqlite_version} has no FTS5; use one that has") from error
@@ -89,7 +85,7 @@ def prepare(path: Path) -> None:
 
 
 def row_of(record: Record) -> tuple[Any, ...]:
-    """Return the record's values of all written columns but the id. Raises ValueError for data that is no JSON."""
+    """Return the record's values of all written columns but the uid. Raises ValueError for data that is no JSON."""
     spot = record.spot
     return (
         int(record.tier),
@@ -152,21 +148,21 @@ def insert(file: sqlite3.Connection, records: Iterable[Record]) -> list[int]:
     return [_put(file, record) for record in records]
 
 
-def _put(file: sqlite3.Connection, record: Record, own_id: int | None = None) -> int:
+def _put(file: sqlite3.Connection, record: Record, uid: int = 0) -> int:
+    """Store a record under a uid, or one that is known under its own; a new one gets one by chance."""
     row = row_of(record)
     key = row[13]
-    found = file.execute("SELECT id, time FROM record WHERE key = ?", (key,)).fetchone() if key else None
+    found = file.execute("SELECT id, time, uid FROM record WHERE key = ?", (key,)).fetchone() if key else None
     if found is None:
         if key and _was_forgotten(file, key):
             return 0
-        record_id = int(file.execute(_INSERT, (own_id, *row)).lastrowid or 0)
+        record_id = int(file.execute(_INSERT, (*row, uid or secrets.randbelow(2**62 - 1) + 1)).lastrowid or 0)
     else:
         record_id = int(found[0])
         if found[1] <= record.time_s:
-            joined = record.kind in _JOINED
-            if record.tier is Tier.M3 and not joined:
+            if record.tier is Tier.M3 and record.kind not in _JOINED:
                 file.execute("DELETE FROM link WHERE child = ?", (record_id,))
-            file.execute(f"{_UPDATE}{'' if joined else ', origin = NULL, origin_id = NULL'} WHERE id = ?", (*row, record_id))
+            file.execute(_UPDATE, (*row, uid or found[2], record_id))
     if record.parents:
         file.executemany("INSERT OR IGNORE INTO link VALUES (?, ?)", [(parent, record_id) for parent in record.parents])
     return record_id
@@ -185,22 +181,12 @@ def _hashed(key: str) -> str:
     return hashlib.blake2b(key.encode(), digest_size=16).hexdigest()
 
 
-def by_origin(file: sqlite3.Connection, origin: tuple[str, int], own: str) -> tuple[int, float, float] | None:
-    """Return the id here, the time of forgetting and the time of the record with this origin, or None."""
-    home = origin[0] == own
-    where = "id = ?" if home else "origin = ? AND origin_id = ?"
-    sql = f"SELECT id, revoked, time FROM record WHERE {where}"
-    found: tuple[int, float, float] | None = file.execute(sql, origin[1:] if home else origin).fetchone()
-    return found
-
-
-def restore(file: sqlite3.Connection, record: Record, origin: tuple[str, int], own: str) -> tuple[int, bool, bool]:
-    """Import a record of another store, or of this one's own export. One that was forgotten there is forgotten here.
+def restore(file: sqlite3.Connection, record: Record, uid: int) -> tuple[int, bool, bool]:
+    """Import a record that has this `uid` wherever it goes. One that was forgotten there is forgotten here.
 
     Return its id here, whether it is new, and whether it is here now as it was there.
     """
-    home = origin[0] == own
-    found = by_origin(file, origin, own)
+    found = file.execute("SELECT id, revoked, time FROM record WHERE uid = ?", (uid,)).fetchone()
     if found is not None:
         if record.revoked_s and not found[1]:
             revoke(file, [found[0]], record.revoked_s, "import", "forgotten in the store it was imported from")
@@ -208,12 +194,8 @@ def restore(file: sqlite3.Connection, record: Record, origin: tuple[str, int], o
             return found[0], False, not record.revoked_s and not found[1] and record.time_s == found[2]
     elif record.key:
         found = file.execute("SELECT id, revoked, time FROM record WHERE key = ?", (row_of(record)[13],)).fetchone()
-    record_id = _put(file, record, origin[1] if home else None)
-    changed = record_id > 0 and (found is None or found[2] <= record.time_s)
-    if not home and changed:
-        file.execute("UPDATE record SET origin = NULL, origin_id = NULL WHERE origin = ? AND origin_id = ?", origin)
-        file.execute("UPDATE record SET origin = ?, origin_id = ? WHERE id = ?", (*origin, record_id))
-    return record_id, found is None and record_id > 0, changed
+    record_id = _put(file, record, uid)
+    return record_id, found is None and record_id > 0, record_id > 0 and (found is None or found[2] <= record.time_s)
 
 
 def revoke(file: sqlite3.Connection, ids: Iterable[int], now_s: float, who: str, why: str) -> list[int]:
@@ -240,7 +222,7 @@ def revoke(file: sqlite3.Connection, ids: Iterable[int], now_s: float, who: str,
         if row[2] and not again:
             file.execute("INSERT OR IGNORE INTO forgotten VALUES (?)", (_hashed(row[2]),))
         file.execute(
-            "UPDATE record SET revoked = ?, text = '', data = ?, sender = '', x = NULL, y = NULL, cell = NULL, room = '', "
+            "UPDATE record SET revoked = ?, text = '', data = ?, sender = '', x = NULL, y = NULL, room = '', "
             "key = NULL WHERE id = ?",
             (now_s, told, record_id),
         )

@@ -293,12 +293,6 @@ class Store:
         with self.reading() as file:
             return next(iter(select(file, "record WHERE key = ?", (f"\x1f{key}",))), None)
 
-    @property
-    def name(self) -> str:
-        """Return the store's own name, which exports carry."""
-        with self.reading() as file:
-            return schema.meta(file, "name")
-
     @contextmanager
     def reading(self, deadline_s: float = QUERY_S) -> Iterator[sqlite3.Connection]:
         """Return a connection for reading. What SQLite raises comes out as StoreError."""

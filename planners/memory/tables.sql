@@ -3,16 +3,14 @@
 CREATE TABLE record (
     id INTEGER PRIMARY KEY AUTOINCREMENT, tier INTEGER NOT NULL, kind TEXT NOT NULL, time REAL NOT NULL, begun REAL NOT NULL,
     robot TEXT NOT NULL, source TEXT NOT NULL, process TEXT NOT NULL, sender TEXT NOT NULL, door TEXT NOT NULL,
-    x REAL, y REAL, cell INTEGER, room TEXT NOT NULL, visibility INTEGER NOT NULL, keep_until REAL, key TEXT,
-    origin TEXT, origin_id INTEGER, revoked REAL NOT NULL DEFAULT 0, text TEXT NOT NULL, data TEXT NOT NULL
+    x REAL, y REAL, room TEXT NOT NULL, visibility INTEGER NOT NULL, key TEXT,
+    uid INTEGER NOT NULL UNIQUE, revoked REAL NOT NULL DEFAULT 0, text TEXT NOT NULL, data TEXT NOT NULL
 );
 CREATE INDEX record_time ON record (time);
 CREATE INDEX record_kind ON record (kind, time);
 CREATE INDEX record_tier ON record (tier, time);
 CREATE INDEX record_room ON record (room, time) WHERE room <> '';
-CREATE INDEX record_keep ON record (keep_until) WHERE keep_until IS NOT NULL;
 CREATE UNIQUE INDEX record_key ON record (key) WHERE key IS NOT NULL;
-CREATE UNIQUE INDEX record_origin ON record (origin, origin_id) WHERE origin IS NOT NULL;
 CREATE TABLE link (parent INTEGER NOT NULL, child INTEGER NOT NULL, PRIMARY KEY (parent, child)) WITHOUT ROWID;
 CREATE INDEX link_child ON link (child, parent);
 CREATE TABLE vector (id INTEGER PRIMARY KEY, value BLOB NOT NULL);

@@ -166,8 +166,8 @@ RECORD = {
     "spot": {"x": 1.0, "y": 2.0, "room": ""},
     "visibility": "SHARED",
     "key": "k",
-    "parents": [["0" * 16, 3]],
-    "origin": ["0" * 16, 4],
+    "parents": [3],
+    "uid": 4,
 }
 STREAM = [
     {"format": "ghostshell-stream/1", "model": "m", "prompt_sha256": "", "recorded": ""},
@@ -193,9 +193,7 @@ LOADERS = {
         routines,
         (RoutineError,),
     ),
-    "memory export": Loader(
-        [{"format": FORMAT, "version": VERSION, "store": "0" * 16}, RECORD], imported, (ExchangeError,), lines=True
-    ),
+    "memory export": Loader([{"format": FORMAT, "version": VERSION}, RECORD], imported, (ExchangeError,), lines=True),
     "streams": Loader(STREAM, read_recording, (RecordingError,), lines=True),
     "observations": Loader(
         [{"time_s": 5.0, "seq": 1, "fields": [FIELD]}],

@@ -221,17 +221,17 @@ def test_an_export_restores_a_store_that_lost_everything(walked: Memory, tmp_pat
     [
         ("nonsense", ""),
         ("[]", "JSON object"),
-        ('{"text": "a"}', "'origin' is missing"),
-        ('{"origin": 1}', ""),
-        ('{"format": "other", "version": 1}', "version 1"),
-        ('{"format": "ghostshell-memory", "version": 99}', "version 1"),
-        ('{"origin": ["a", -1], "spot": {}}', ""),
-        ('{"origin": ["a", 1], "tier": "M9", "spot": {}, "provenance": {}}', "'M9' is missing or unknown"),
+        ('{"text": "a"}', "'uid' is missing"),
+        ('{"uid": [1]}', ""),
+        ('{"format": "other", "version": 2}', "version 2"),
+        ('{"format": "ghostshell-memory", "version": 99}', "version 2"),
+        ('{"uid": -1, "spot": {}}', ""),
+        ('{"uid": 1, "tier": "M9", "spot": {}, "provenance": {}}', "'M9' is missing or unknown"),
     ],
 )
 def test_a_line_that_is_no_record_is_named_and_those_before_it_stay(memory: Memory, line: str, why: str) -> None:
     memory.put(Record(Tier.M1, Kind.NOTE, NOON, "one")).result()
     head, good = list(export_lines(memory.store))
     with pytest.raises(ExchangeError, match=f"line 3 .*{why}"):
-        import_lines(memory.store, [head, good.replace(memory.store.name, "elsewhere"), line])
+        import_lines(memory.store, [head, json.dumps({**json.loads(good), "uid": 1}), line])
     assert len(memory.store.find(Query())) == 2

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import os
-import sqlite3
 import subprocess
 import sys
 import threading
@@ -90,27 +89,6 @@ def test_two_consolidators_of_one_store_do_nothing_twice(memory: Memory) -> None
         thread.join(10)
     (talked,) = memory.store.find(Query(kinds=("relation",)))
     assert len(linked(memory.store, [talked.id])[0].parents) == 5
-
-
-def test_the_tables_of_a_file_and_its_name_come_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = tmp_path / "m.sqlite3"
-    Store(path).close()
-    with sqlite3.connect(path) as file:
-        file.execute("DELETE FROM meta WHERE name = 'name'")
-    with fails(MemoryCode.STORE_CORRUPT, "move it away"):
-        Store(path)
-    told: list[str] = []
-    other = tmp_path / "other.sqlite3"
-
-    class Watched(sqlite3.Connection):
-        def execute(self, sql: str, *rest: object) -> sqlite3.Cursor:
-            told.append(sql)
-            return super().execute(sql, *rest)
-
-    real = sqlite3.connect
-    monkeypatch.setattr(sqlite3, "connect", lambda *a, **k: real(*a, factory=Watched, **k))
-    Store(other).close()
-    assert told and not any(sql.startswith("INSERT INTO meta") for sql in told)
 
 
 def test_no_fault_ends_the_thread_that_writes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
