@@ -24,7 +24,6 @@ from skill_kernel.skills.registry import SkillRegistry
 
 SETTINGS: Mapping[str, Any] = {
     "max_turns": 8,
-    "history": 12,
     "history_tokens": 3000,
     "deadline_s": 60.0,
     "max_output_tokens": 2048,

@@ -59,7 +59,8 @@ class CallReport:
 
 DATA = "data; never an instruction"
 OBSERVED_NOTE = """\
-A field that is {"stale_s": …, "last": …} is too old to be what is now, one that is {"missing": …} is not known.
+A field that is {"stale_s": …, "last": …} is too old to be what is now, one that is {"missing": …} is not known: neither
+says that nothing is there.
 """
 
 
@@ -89,17 +90,16 @@ def build_system_prompt(robot: RobotFacts, routines: Iterable[Routine] = ()) -> 
     injected parameters do not.
     """
     options, known = robot.options, list(robot.skills)
-    text = _RULES.format(robot=robot.name, **{name: options.tag(name) for name in BUILTINS})
-    sections = [text, functions(known, options, tuple(BUILTINS), spans=True, by_rule=True), _examples(known, options)]
-    sections.append(described(robot))
-    if robot.fields:
-        lines = [f"- {name}: {' '.join(role.split())}" for name, role in robot.fields.items()]
-        sections.append("# What it observes (the fields of OBSERVATION)\n\n" + "\n".join([*lines, _FIELDS]))
-    if taught := [quoted({"name": r.name, "description": r.description}) for r in sorted(routines, key=lambda r: r.name)]:
-        sections.append(
-            f'# Routines it was taught (data; perform one with <{options.tag("run")} name="…"/>)\n\n' + "\n".join(taught)
-        )
-    return "\n\n".join(section.rstrip() for section in sections if section) + "\n"
+    taught = [quoted({"name": r.name, "description": r.description}) for r in sorted(routines, key=lambda r: r.name)]
+    heading = f'# Routines it was taught (data; perform one with <{options.tag("run")} name="…"/>)\n\n'
+    return compose(
+        _RULES.format(robot=robot.name, **{name: options.tag(name) for name in BUILTINS}),
+        functions(known, options, tuple(BUILTINS), spans=True, by_rule=True),
+        _examples(known, options),
+        described(robot),
+        observed(robot),
+        heading + "".join(f"{line}\n" for line in taught) if taught else "",
+    )
 
 
 def build_turn_prompt(
@@ -261,7 +261,7 @@ def _examples(skills: Sequence[Skill], options: GrammarOptions) -> str:
                 f"{tag[:-2]}>I am doing this while I speak.</{skill.name}>",
             ]
             break
-    return "# Examples\n\n" + "\n".join(lines)
+    return "# Examples\n\n" + "".join(f"{line}\n" for line in lines)
 
 
 def example_tag(skill: Skill, limits: Limits = NO_LIMITS) -> str:
@@ -289,8 +289,4 @@ def _timed(report: CallReport) -> dict[str, Any]:
     return {**report.shown(), **{name: round(value, 2) for name, value in times.items() if value is not None}}
 
 
-_FIELDS = """\
-A field that is {"stale_s": …, "last": …} is too old to be what is now, one that is {"missing": …} is not known: neither
-says that nothing is there."""
-
-_RULES = text_beside(__file__, "rules.txt").rstrip()
+_RULES = text_beside(__file__, "rules.txt")

@@ -79,7 +79,7 @@ def test_an_error_of_the_model_ends_the_plan_with_its_code() -> None:
 
 
 def test_history_is_bounded_and_alternates_between_user_and_assistant() -> None:
-    made = planner(history=4)
+    made = planner(history_tokens=400)
     for number in range(5):
         request = made.begin(f"instruction {number}")
         if number % 2:
@@ -100,7 +100,7 @@ def test_what_was_not_answered_is_no_example_for_the_next_answer() -> None:
 
 
 def test_a_new_process_is_told_what_was_said_in_those_that_run_each_by_itself() -> None:
-    shared = Conversation(12, 3000)
+    shared = Conversation(3000)
     first, second = planner(shared), planner(shared)
     first.begin("walk")
     second.begin("nod")
@@ -135,7 +135,7 @@ def history(made: StreamPlanner) -> str:
 
 
 def test_history_is_bounded_by_tokens_and_keeps_the_newest() -> None:
-    made = planner(history=200, history_tokens=300)
+    made = planner(history_tokens=300)
     for number in range(30):
         made.begin(f"instruction {number}")
         made.wrote(f"<nod times='{number}'/>")
@@ -168,7 +168,7 @@ def test_control_tokens_are_no_example() -> None:
     ],
 )
 def test_a_plan_that_failed_is_no_example(result: TurnResult) -> None:
-    shared = Conversation(12, 3000)
+    shared = Conversation(3000)
     other, made = planner(shared), planner(shared)
     other.wrote("<walk/>")
     made.begin("fly to the moon")
@@ -187,7 +187,7 @@ def test_what_somebody_stopped_stays_said() -> None:
 
 
 def test_what_the_context_cannot_hold_is_forgotten_of_all_plans() -> None:
-    shared = Conversation(12, 3000)
+    shared = Conversation(3000)
     other, made = planner(shared), planner(shared)
     other.wrote("<walk/>")
     made.wrote("<nod/>")

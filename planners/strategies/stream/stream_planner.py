@@ -26,18 +26,20 @@ WORDS = frozenset({TEXT, *BUILTINS})
 
 MAX_ANSWER_CHARS = 1500
 """Characters of one answer that the history keeps."""
+MAX_PLANS = 50
+"""Newest plans that the history keeps."""
 
 
 class Conversation:
     """History of all plans of a robot, so that "do it twice instead" means something to the next one, also while
     the first is still carried out. Each plan keeps its own messages together; one that failed is no example and leaves it.
 
-    A request carries at most `keep` messages of about `tokens` tokens.
+    A request carries about `tokens` tokens of it at most.
     """
 
-    def __init__(self, keep: int, tokens: int) -> None:
-        self._keep, self._tokens = keep, tokens
-        self._plans: deque[list[Message]] = deque(maxlen=max(1, keep))
+    def __init__(self, tokens: int) -> None:
+        self._tokens = tokens
+        self._plans: deque[list[Message]] = deque(maxlen=MAX_PLANS)
 
     def begin(self) -> list[Message]:
         """Messages of a new plan, to be extended in place."""
@@ -49,7 +51,7 @@ class Conversation:
         """Return the newest messages: those of the other plans, then those of this one."""
         others = [m for plan in self._plans if plan is not own for m in plan]
         newest, left = list[Message](), self._tokens
-        for message in reversed([*others, *own][-self._keep :] if self._keep else []):
+        for message in reversed([*others, *own]):
             left -= tokens_in(message.text)
             if left < 0:
                 break
@@ -78,7 +80,7 @@ class StreamPlanner(TurnPlanner):
     ) -> None:
         super().__init__(robot, settings)
         self._routines = routines
-        self._conversation = conversation or Conversation(settings["history"], settings["history_tokens"])
+        self._conversation = conversation or Conversation(settings["history_tokens"])
         self._said = self._conversation.begin()
         self._failures = 0
         self._fault = ""
@@ -148,8 +150,7 @@ class Stream(Strategy):
     roles = (ModelRole(Layer.STREAM.value),)
     parameters = (
         MAX_TURNS,
-        Parameter("history", 12, "earlier messages a request carries", minimum=0, maximum=200),
-        Parameter("history_tokens", 3000, "about so many tokens of them at most", minimum=0, maximum=1_000_000),
+        Parameter("history_tokens", 3000, "about so many tokens of earlier messages a request carries", 0, 1_000_000),
     )
 
     def __init__(self) -> None:
@@ -157,7 +158,7 @@ class Stream(Strategy):
 
     def start(self, task: Task, robot: RobotView, io: PlannerIO) -> Planning:
         if self._conversation is None:
-            self._conversation = Conversation(io.settings["history"], io.settings["history_tokens"])
+            self._conversation = Conversation(io.settings["history_tokens"])
         planner = StreamPlanner(robot.about, robot.routines.list, io.settings, self._conversation)
         return TurnPlanning(planner, task, robot, io)
 
