@@ -78,12 +78,12 @@ def read_control(text: str, robot_name: str = "") -> Control | None:
     if len(text) > MAX_CHARS:
         return None
     plain = " ".join(_MARKS.sub("", clean(text).casefold()).split())
-    before, behind, whole, opening = _patterns(robot_name.casefold())
+    before, behind, whole, *naming = _patterns(robot_name.casefold())
     bare = behind.sub("", before.sub("", plain))
     said = (bare, before.sub("", plain), behind.sub("", plain), plain)
     if found := next(filter(None, map(whole.fullmatch, said)), None):
         return Control(_command(found))
-    found = next(filter(None, map(opening.fullmatch, said)), None)
+    found = next((match for pattern in naming for one in said if (match := pattern.fullmatch(one))), None)
     if found is None or _COMMA.search(bare):
         return None
     what = _named(words_of(found["what"])) if found["what"] else ()
@@ -112,14 +112,17 @@ def _one_of(listed: str) -> str:
 
 @lru_cache(maxsize=8)
 def _patterns(robot: str) -> tuple[re.Pattern[str], ...]:
-    """Return the patterns of what stands before and behind a sentence, of whole sentences and of those that name a task."""
+    """Return the patterns of what stands before and behind a sentence, of whole sentences, and of two that name a task."""
     before, behind = (_one_of(_SAID[side].replace("NAME", robot or "robot")) for side in ("before", "behind"))
     cjk = "[\u3400-\u9fff]"
     whole = "|".join(rf"(?P<{name}>{_one_of(said)})" for name, said in _SAID["whole"].items())
-    opening = "|".join(rf"(?P<{name}>{_one_of(said)})" for name, said in _SAID["opening"].items())
+    opening, ending = (
+        "|".join(rf"(?P<{name}>{_one_of(said)})" for name, said in _SAID[where].items()) for where in ("opening", "ending")
+    )
     return (
         re.compile(rf"^(?:(?:{before})(?:[ ,]+|$|(?<={cjk})))+"),
         re.compile(rf"(?:(?:[ ,]+|(?={cjk}))(?:{behind}))+$"),
         re.compile(whole),
         re.compile(rf"(?:{opening})(?: +|(?<={cjk})|(?={cjk}))(?:(?:{_one_of(_SAID['whatever'])})|(?P<what>.+))"),
+        re.compile(rf"(?:把)?(?P<what>.+?)(?:{ending})"),
     )

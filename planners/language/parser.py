@@ -51,6 +51,7 @@ _DANCE_WORDS = LIGHT | word_set("little short")
 _DETERMINERS = word_set("a an the my your some")
 _COME_BACK = word_set("go come run head walk")
 """Verbs with which a bare `back` may mean a place or a direction."""
+_VOICES = word_set("voice whisper tone accent shout murmur")
 _PERFORM = LIGHT | word_set("run execute start play")
 
 
@@ -118,11 +119,12 @@ class InstructionReader:
         if word.text == "in":
             before, behind = words[: words.index(word)], words[words.index(after) + 1 :]
             act = [w for w in max(before, behind, key=len) if not w.among(CONDITIONS)]
-            return Unclear("later", time=self._quote([after]), act=shown(self._quote(act), MAX_QUOTED))
+            return Unclear("later", time=self._quote([after]), act=shown(self._quote(act).strip(" ,，"), MAX_QUOTED))
         if word.text not in NEGATIONS:
             return Unclear("condition", what=whole, word=word.text)
         act = words[words.index(word) + 1 :]
-        ends = bool(act) and "channel" in self._stop([w for w in act if w.kind == "word"]).source
+        plain = [w for w in act if w.kind == "word"]
+        ends = bool(plain) and all(w.kind != "mark" for w in act) and "channel" in self._stop(plain).source
         end = [Reason("end", act=shown(self._quote(act).removesuffix("了"), MAX_QUOTED))] if ends else []
         return Unclear("forbids", what=whole, more=end)
 
@@ -296,6 +298,9 @@ class InstructionReader:
             return []
         begin = at - 1 if at and words[at - 1].among(_DETERMINERS) else at
         groups = next(g for g in self._whole_words(words) if error.words[0] in g)
+        after = words[words.index(groups[-1]) + 1 :]
+        if after and not after[0].among(("in", "inside", "at", "on")) and any(not w.among(FILLERS) for w in after):
+            return []
         before, behind = self._text[words[0].start : words[begin].start], self._text[groups[-1].end : words[-1].end]
         article = "" if is_chinese(self._text) else "the "
         return [
@@ -414,9 +419,11 @@ class InstructionReader:
         if not words:
             raise Unclear("what_to_say")
         edges = [words[0], words[-1], *(w for w, after in pairwise(words) if after.among(("to",)))]
-        unsure = next((w for w in edges if len(words) > 1 and _may_be_manner(w)), None)
-        if unsure is not None:
-            raise Unclear("how_to_say", word=self._quote([unsure]))
+        unsure = [w for w in edges if len(words) > 1 and _may_be_manner(w)][:1]
+        if len(words) > 2 and words[-1].among(_VOICES) and words[-2].text in ("a", "an", "your"):
+            unsure = words[-3:]
+        if unsure:
+            raise Unclear("how_to_say", word=self._quote(unsure))
         return speech(self._quote(words))
 
     def _counting(self, words: list[Word], rest: list[Word], numbers: list[Word]) -> Item:

@@ -2,6 +2,7 @@
 """Answer plain questions about now in one sentence: from the newest observation, the skills and the processes; no model."""
 
 import math
+import time
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -44,6 +45,9 @@ class PresentAnswerer:
         """Return what is said where there is no memory, and what would help."""
         form = self._asked.form
         return self._say(form if form in WORDS["answers"] else "other" if form.endswith("_now") else "unknown")
+
+    def _time(self) -> str:
+        return self._say("time", time=time.strftime("%H:%M", time.localtime(self._present.time_s)))
 
     def _where(self) -> str:
         room, pose = self._fresh("room"), self._fresh("pose")

@@ -45,6 +45,7 @@ ROWS = [tuple(row.split(": ", 1)) for row in WORDS["forms"].splitlines()]
 _ENGLISH_NAMES = CHINESE | {chinese: name for name, chinese in WORDS["names"].items()}
 _STAND_FOR = {word.replace("_", " "): name for name, words in WORDS["stand_for"].items() for word in words.split()}
 _CHINESE_NAMES: dict[str, str] = {name: chinese for chinese, name in reversed(CHINESE.items())} | WORDS["names"]
+_DEEDS = {"please", "go", "walk", "search", "look", "take", "approach", "turn", "wait", "say", "follow"}
 _CJK = "[\u3400-\u9fff]"
 _CHINESE_TEXT = re.compile(_CJK)
 _SPANS_S = {word: UNITS[word][1] for word in ("second", "minute")} | {
@@ -99,6 +100,9 @@ def read(question: str, now_s: float, robots: tuple[str, ...] = ()) -> Question:
         ):
             continue
         said = {name: value.strip() for name, value in found.groupdict(default="").items()}
+        asked = [last] if form == "other" else [said.get("subject", ""), said.get("room", "")]
+        if form.endswith(("seen", "been", "other")) and any(map(_begins_as_command, asked)):
+            continue
         subject, room = said.get("subject", ""), _named(said.get("room", ""))
         if "see" in form or form == "field_now":
             subject = _STAND_FOR.get(subject, subject)
@@ -107,6 +111,12 @@ def read(question: str, now_s: float, robots: tuple[str, ...] = ()) -> Question:
         rooms, first = said.get("places") == "rooms", said.get("time") == "first"
         return Question(form, text, subject, room, rooms, first, since_s, until_s)
     return Question("", text, since_s=since_s, until_s=until_s)
+
+
+def _begins_as_command(words: str) -> bool:
+    """Return whether Chinese words begin with what is to be done: “去厨房看看有没有苹果” asks for more than an answer."""
+    first = plain_words(words)[:1] if _CHINESE_TEXT.search(words) else []
+    return any(word.text in _DEEDS for word in first)
 
 
 def is_question(text: str) -> bool:

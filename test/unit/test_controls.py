@@ -20,14 +20,15 @@ TOLD = {
         never mind. | Forget it! | ok, end it there | cancel the task please | stop what you are doing
         you can stop following me | stop going to the lounge | stop the walk | stop the music | Stop doing that
         don't go to the kitchen | turn off the music | do not follow me any more | kalos, end the patrol
-        no more walking | stop dancing now please | give up the search | 算了 | 别去厨房了 | 停止巡逻 | 取消任务
+        never mind the kitchen | call off the patrol | don't go to the kitchen after all | 把音乐关掉 | no more walking | stop dancing now please | give up the search | 算了 | 别去厨房了 | 停止巡逻 | 取消任务
         别再叫了 | 不要跟着我了 | 机器人，停止巡逻吧""",
     "pause": """
         wait | Wait! | please wait | kalos, wait a moment please | stay where you are | hang on | one second | pause
-        ok, wait | stop for a moment | pause the music | 等一下 | 请等一下 | 暂停音乐 | 待命""",
+        ok, wait | stop for a moment | pause the music | 等一下 | 请等一下 | 暂停音乐 | 待命 | 音乐先停一下
+        全部暂停 | pause the music for a moment""",
     "resume": """
         go on | ok, go on please | Continue. | keep going | carry on with the patrol | resume the walk | 继续
-        继续巡逻 | 你可以继续了""",
+        continue patrolling | 都继续吧 | 继续巡逻 | 你可以继续了""",
 }
 OTHERS = """
     don't stop | stop at the kitchen | stop when you see the ball | stop for 5 seconds | stop by the kitchen

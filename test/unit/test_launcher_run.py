@@ -83,13 +83,11 @@ def finish(run: LaunchRun) -> list[Event]:
 
 
 def test_output_comes_line_by_line_and_before_the_exit_code() -> None:
-    code = "import sys; print('ä\\nb'); print('err', file=sys.stderr); sys.stdout.write('end'); sys.exit(4)"
+    code = "import sys; print('ä\\nb', flush=True); print('err', file=sys.stderr); sys.stdout.write('end'); sys.exit(4)"
     with LaunchRun([python(code)]) as run:
         run.start()
         events = finish(run)
-    lines = [(event.stream, event.line) for event in events if isinstance(event, Output)]
-    assert [line for stream, line in lines if stream == "stdout"] == ["ä", "b", "end"]
-    assert [line for stream, line in lines if stream == "stderr"] == ["err"]
+    assert [event.line for event in events if isinstance(event, Output)] == ["ä", "b", "err", "end"]
     assert isinstance(events[0], Started)
     assert isinstance(events[-1], Exited)
     assert (events[-1].returncode, events[-1].pid) == (4, events[0].pid)
@@ -115,7 +113,7 @@ def test_processes_run_at_the_same_time(tmp_path: Path) -> None:
     reader = python(f"print(open({str(fifo)!r}).read())", "reader-2")
     with LaunchRun([writer, reader]) as run:
         run.start()
-        assert Output("reader-2", "stdout", "met") in finish(run)
+        assert Output("reader-2", "met") in finish(run)
 
 
 def test_inline_parameters_reach_the_process_as_a_file_that_is_gone_afterwards() -> None:
@@ -217,7 +215,7 @@ def test_a_command_that_cannot_be_started_is_reported_and_the_others_run() -> No
         run.start()
         events = finish(run)
     assert Report("ERROR", "no-1", "cannot start '/no/such/program': No such file or directory") in events
-    assert Output("yes-2", "stdout", "ready") in events
+    assert Output("yes-2", "ready") in events
 
 
 def test_what_a_process_leaves_in_its_group_ends_with_it(tmp_path: Path) -> None:

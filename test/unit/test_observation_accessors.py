@@ -50,7 +50,7 @@ def test_kalos_has_all_accessors_and_coco_those_of_what_it_has() -> None:
         "head_turn",
         "age_s",
         "stale",
-        }
+    }
 
 
 @pytest.mark.parametrize(

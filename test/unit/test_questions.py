@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import re
+import time
 from dataclasses import replace
 from html import unescape
 from typing import Any
@@ -92,8 +93,8 @@ def _answer(question: str, present: Present = NOW, robot: OfflineClient = KALOS,
             "I do not know: I cannot tell “elephant”, only person, chair, ball, apple, bottle and door.",
         ),
         ("what are you doing right now?", "I am working on “patrol the building” (patrol)."),
-        ("what did you do just now?", "Last I worked on “bark twice” (done 55 s ago)."),
-        ("did you bark?", "Last I worked on “bark twice” (done 55 s ago)."),
+        ("what did you do just now?", "I worked on “bark twice” (done 55 s ago)."),
+        ("did you bark?", "I worked on “bark twice” (done 55 s ago)."),
         ("why did you stop?", "I do not know: no task of mine has failed or been stopped."),
         ("are you ok?", "I am well, as far as I know; my battery is at 87 %."),
         ("how is your battery?", "My battery is at 87 %."),
@@ -106,9 +107,15 @@ def _answer(question: str, present: Present = NOW, robot: OfflineClient = KALOS,
         ("你看到什么了？", "我看到前方2.1米的人、左边1.2米的球。"),
         ("您看见人了吗？", "我看到前方2.1米的人。"),
         ("你在做什么呢？", "我正在做“patrol the building”（patrol）。"),
-        ("你刚才做了什么？", "我最近的任务：“bark twice”（55秒前做完）。"),
+        ("你刚才做了什么？", "我做过的任务：“bark twice”（55秒前做完）。"),
         ("请问电量还有多少？", "我的电量是87%。"),
         ("你是谁？", "我是kalos。"),
+        ("what time is it?", f"It is {time.strftime('%H:%M', time.localtime(NOW_S))}."),
+        ("how far is the person?", "I see a person 2.1 m ahead."),
+        ("is the ball to your left?", "I see a ball 1.2 m to the left."),
+        ("人离你多远？", "我看到前方2.1米的人。"),
+        ("are you standing or sitting?", "My posture is “stand”."),
+        ("why are you patrolling the building?", "I am working on “patrol the building” (patrol)."),
         ("where are you going?", "I am working on “patrol the building” (patrol)."),
         ("你要去哪里？", "我正在做“patrol the building”（patrol）。"),
         ("did you patrol the building?", "I am working on “patrol the building” (patrol)."),
@@ -122,8 +129,14 @@ def test_a_question_about_now_is_answered_in_one_sentence_of_its_language(questi
 def test_whether_it_reached_a_place_is_told_of_the_task_and_not_of_an_earlier_visit() -> None:
     trip = _task("go to the kitchen", ProcessStatus.STOPPED, 95.0, "the robot was halted")
     told = _answer("did you reach the kitchen?", replace(NOW, processes=(*TASKS, trip)))
-    assert told == "Last I worked on “go to the kitchen” (stopped 5 s ago: the robot was halted)."
+    assert told == "I worked on “go to the kitchen” (stopped 5 s ago: the robot was halted)."
     assert "query_memory" in _answer("did you reach the lounge?", replace(NOW, processes=(*TASKS, trip)))
+
+
+@pytest.mark.parametrize("text", ["请去厨房看看有没有苹果", "找找球在哪儿"])
+def test_a_command_in_the_form_of_a_question_is_no_question_to_the_memory(text: str) -> None:
+    with pytest.raises(ModelError):
+        _answer(text)
 
 
 def test_a_polite_request_that_begins_as_a_question_is_obeyed() -> None:
@@ -181,13 +194,13 @@ def test_what_has_left_the_sight_is_not_seen() -> None:
 
 def test_a_failed_task_is_told_with_its_reason() -> None:
     failed = replace(NOW, processes=(*TASKS, _task("fetch it", ProcessStatus.FAILED, 90.0, "the way is blocked")))
-    assert _answer("why did you stop?", failed) == "Last I worked on “fetch it” (failed 10 s ago: the way is blocked)."
+    assert _answer("why did you stop?", failed) == "I worked on “fetch it” (failed 10 s ago: the way is blocked)."
     assert _answer("are you ok?", failed).startswith("Not quite: “fetch it” (failed 10 s ago: the way is blocked)")
     assert _answer("what are you doing?", replace(NOW, processes=())) == "I am doing nothing and wait for an instruction."
 
 
 @pytest.mark.parametrize(
-    "question", ["why is the sky blue?", "what is the capital of France?", "what time is it?", "你为什么不坐下？"]
+    "question", ["why is the sky blue?", "what is the capital of France?", "is the coffee ready?", "你为什么不坐下？"]
 )
 def test_what_nobody_knows_is_said_and_nothing_is_done(question: str) -> None:
     assert _answer(question, robot=COCO).startswith(("I do not know", "这个我不知道", "我不知道"))
