@@ -73,7 +73,8 @@ ODD_WORDS = (
     "find a ball and bring it to me while you sing",
     "what do you see?",
 )
-CALMS = {"coco": "nod", "kalos": "walk 50 cm forward"}
+CALMS = {"coco": "nod", "kalos": "sit down, then stand up"}
+"""What each robot can do wherever the chaos has left it."""
 STREAMS = (
     "<say>one, two, three</say>",
     "<say>never closed",
