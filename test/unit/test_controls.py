@@ -20,7 +20,9 @@ TOLD = {
         never mind. | Forget it! | ok, end it there | cancel the task please | stop what you are doing
         you can stop following me | stop going to the lounge | stop the walk | stop the music | Stop doing that
         don't go to the kitchen | turn off the music | do not follow me any more | kalos, end the patrol
-        never mind the kitchen | call off the patrol | don't go to the kitchen after all | 把音乐关掉 | no more walking | stop dancing now please | give up the search | 算了 | 别去厨房了 | 停止巡逻 | 取消任务
+        never mind the kitchen | call off the patrol | don't go to the kitchen after all | 把音乐关掉
+        no more walking | stop dancing now please | give up the search | 算了 | 别去厨房了 | 停止巡逻
+        取消任务
         别再叫了 | 不要跟着我了 | 机器人，停止巡逻吧""",
     "pause": """
         wait | Wait! | please wait | kalos, wait a moment please | stay where you are | hang on | one second | pause
