@@ -42,7 +42,7 @@ class Scene:
         self.steady_now, self.now_s = node.steady_now, node.now_s
         self._fields = robot.config.observation
         self._made: dict[Callable[[RobotFacts], str], tuple[str, str]] = {}
-        self._observed: tuple[float, bytes] | None = None
+        self._observed: tuple[float, float, bytes] | None = None
         self._seen: Observation | None = None
         self._processes = ProcessArray()
         self._running: dict[str, CallEvent] = {}
@@ -78,7 +78,8 @@ class Scene:
     def observation(self) -> Observation | None:
         """Return the newest observation on the steady clock, however old; None before the first."""
         if self._seen is None and self._observed is not None:
-            self._seen = from_message(deserialize_message(self._observed[1], ObservationMsg), self._observed[0])
+            now, ros_now_s, raw = self._observed
+            self._seen = from_message(deserialize_message(raw, ObservationMsg), now, ros_now_s)
         return self._seen
 
     def images(self) -> Sequence[Image]:
@@ -111,7 +112,7 @@ class Scene:
         return known[1]
 
     def _observation(self, raw: bytes) -> None:
-        self._observed, self._seen = (self.steady_now(), raw), None
+        self._observed, self._seen = (self.steady_now(), self.now_s(), raw), None
         self._heard()
 
     def _kernel_state(self, state: KernelState) -> None:

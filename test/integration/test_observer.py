@@ -379,7 +379,7 @@ def test_the_planners_prompt_has_the_observation_while_there_is_an_observer(
     host(planner, observer)
     assert scene.observed() is None
     field = FieldValue("battery", Kind.NUMBER, 42.0, 97.0, 5.0)
-    message = observation_message(Observation(100.0, 1, 0.0, {"battery": field}))
+    message = observation_message(Observation(100.0, 1, planner.now_s(), {"battery": field}))
 
     def heard() -> dict[str, Any] | None:
         observer.call_soon(told.publish, message)

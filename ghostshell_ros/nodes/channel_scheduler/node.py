@@ -9,10 +9,8 @@ from functools import lru_cache
 
 from ghostshell.msg import FunctionToken as TokenMsg
 from ghostshell.msg import KernelState, ProcessHeartbeat
-from ghostshell.msg import Observation as ObservationMsg
 from ghostshell.msg import StepQueue as StepQueueMsg
 from ghostshell.srv import Interrupt, JudgeCondition
-from rclpy.serialization import deserialize_message
 
 from function_tokens.parsing.tokens import FunctionToken
 from function_tokens.scheduling.calls import Answer, Executor, Verdict
@@ -26,8 +24,7 @@ from ghostshell_ros.runtime.robot_setup import RobotSetup, declare_robot
 from ghostshell_ros.runtime.scene import Scene
 from ghostshell_ros.runtime.service_client import ServiceClient
 from ghostshell_ros.wire.events import EventWriter
-from ghostshell_ros.wire.observation_messages import from_message
-from ghostshell_ros.wire.qos import LATCHED, OBSERVATION, QUEUES, SENSORS, STREAM
+from ghostshell_ros.wire.qos import LATCHED, QUEUES, SENSORS, STREAM
 from ghostshell_ros.wire.values import TOKEN_NUMBERS, ros_text
 from planners.models.base import ModelRequest
 from planners.models.model_call import AnswerEnd
@@ -38,7 +35,6 @@ from skill_kernel.events import CallEvent, ModelEvent, Notice, ProcessEvent, Pro
 from skill_kernel.guard import GuardError
 from skill_kernel.guard.condition_text import holds, read_condition
 from skill_kernel.observation.accessors import View, accessors_of
-from skill_kernel.observation.model import Observation
 from skill_kernel.robot import RobotConfig
 
 KINDS = {number: kind for kind, number in TOKEN_NUMBERS.items()}
@@ -66,17 +62,16 @@ READ_AHEAD = 256
 
 
 class Verdicts:
-    """Declare `verdicts`, `verdict_model` and `models_file`, and weigh calls if a verdict is named. Without one nothing is
-    subscribed and no call takes longer."""
+    """Declare `verdicts`, `verdict_model` and `models_file`, and weigh calls if a verdict is named. Without one no call takes
+    longer."""
 
     def __init__(self, node: RuntimeNode, robot: RobotSetup) -> None:
         names = node.declare("verdicts", [""], "verdicts that weigh each call before dispatch, by their installed names")
         self._client = optional_model(node, "verdict_model", "model that verdicts may ask; empty: none", robot)
         self._clock = SteadyClock(node)
         self._verdicts = load_verdicts([name for name in names if name])
+        self.robot = Scene(node, robot, send_images=any(verdict.wants_images for verdict in self._verdicts))
         if self._verdicts:
-            images = any(verdict.wants_images for verdict in self._verdicts)
-            self.robot = Scene(node, robot, send_images=images)
             events = EventWriter(node, ModelEvent, Notice)
             self._models = LayerModel(node, {VERDICT_ROLE: self._client} if self._client is not None else {}, events)
 
@@ -105,18 +100,15 @@ class Verdicts:
 class StepConditions:
     """Implement `scheduling.calls.ConditionSource` for all processes. On the executor's thread only.
 
-    Subscribes `observation`; calls the service `judge_condition` for what is no expression over accessors, and takes a
-    judge that has not answered within `judge_s` as one who cannot tell.
+    Calls the service `judge_condition` for what is no expression over accessors, and takes a judge that has not answered
+    within `judge_s` as one who cannot tell.
     """
 
-    def __init__(self, node: RuntimeNode, robot: RobotConfig, *, judge_s: float) -> None:
-        self._node = node
-        self._judge_s = judge_s
+    def __init__(self, node: RuntimeNode, robot: RobotConfig, scene: Scene, *, judge_s: float) -> None:
+        self._scene, self._judge_s = scene, judge_s
         self._accessors = accessors_of(robot)
-        self._newest: tuple[bytes, float, float] | None = None
         self._read = lru_cache(READ_AHEAD)(lambda text: read_condition(text, self._accessors))
         self._judge = ServiceClient(node, JudgeCondition, "judge_condition")
-        node.create_subscription(ObservationMsg, "observation", self._on_observation, OBSERVATION, raw=True)
         # An empty condition costs no model.
         self._judge.prove(JudgeCondition.Request)
 
@@ -136,7 +128,7 @@ class StepConditions:
             answer(Verdict(None, error.message))
             return
         if condition.expression is not None:
-            view = View(self._observation(), self._accessors, self._node.steady_now())
+            view = View(self._scene.observation(), self._accessors, self._scene.steady_now())
             answer(Verdict(*holds(condition.expression, view.call)))
         elif not self._judge.discovered():
             known = ", ".join(sorted(self._accessors)) or "none, this robot observes nothing"
@@ -152,15 +144,6 @@ class StepConditions:
         if not response.known:
             return Verdict(None, response.error_msg or response.reason or "the model cannot tell")
         return Verdict(response.holds, response.reason)
-
-    def _observation(self) -> Observation | None:
-        if self._newest is None:
-            return None
-        raw, now, ros_now_s = self._newest
-        return from_message(deserialize_message(raw, ObservationMsg), now, ros_now_s)
-
-    def _on_observation(self, raw: bytes) -> None:
-        self._newest = (raw, self._node.steady_now(), self._node.now_s())
 
 
 @dataclass
@@ -198,7 +181,7 @@ class ChannelScheduler(RuntimeNode):
         self.declare("model", "offline", "model that judges conditions, a name in models_file or provider:model")
         judge_s = deadlines_of(self, "model").judge_s + JUDGE_MARGIN_S
         judge_s = self.declare("judge_s", judge_s, "a model judges a condition within this time [s]", 0.1, 3600.0)
-        self._conditions = StepConditions(self, robot.config, judge_s=judge_s)
+        self._conditions = StepConditions(self, robot.config, self._verdicts.robot, judge_s=judge_s)
         self._link = KernelLink(self, ready_s=ready_s, silence_s=silence_s)
         self._proven = False
         self._beats = AT_REST - 1
@@ -283,8 +266,6 @@ class ChannelScheduler(RuntimeNode):
             scheduler.feed(stream_id, _token_of(message))
 
     def _kernel_state(self, state: KernelState) -> None:
-        if problem := self._robot.follow(state.skills_version):
-            self.get_logger().error(problem)
         self._link.kernel_changed()
         self._paused = frozenset(hold.process_id for hold in state.processes if hold.pause_causes)
         for process_id, process in self._processes.items():
