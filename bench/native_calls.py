@@ -7,11 +7,10 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from planners.models.anthropic_client import AnthropicModelClient, Translator, message_of
 from planners.models.base import ModelRequest, Surroundings
 from planners.models.config import ModelConfig
 from planners.models.http_stream import HttpModelClient
-from planners.models.openai_client import OpenAIModelClient, items_of
+from planners.models.providers import AnthropicModelClient, OpenAIModelClient, Translator, items_of, message_of
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@
 from collections.abc import Callable
 
 from planners.models.base import ModelClient, Surroundings
-from planners.models.config import ConfigError, ModelConfig
+from planners.models.config import OFFICIAL_URL, ConfigError, ModelConfig
 from skill_kernel.config.plugins import CLIENTS, PluginError, load_plugin
 
 
@@ -17,14 +17,10 @@ def make_client(
     the first request raise it. Raises ConfigError when the configuration needs something that was not given.
     """
     around = surroundings or Surroundings()
-    if config.provider == "openai":
-        from planners.models.openai_client import OpenAIModelClient
+    if config.provider in OFFICIAL_URL:
+        from planners.models.providers import PROVIDERS
 
-        return OpenAIModelClient(config, surroundings=around)
-    if config.provider == "anthropic":
-        from planners.models.anthropic_client import AnthropicModelClient
-
-        return AnthropicModelClient(config, surroundings=around)
+        return PROVIDERS[config.provider](config, surroundings=around)
     if config.provider in ("replay", "record"):
         inner = make_client(config.inner, offline=offline, surroundings=around) if config.inner is not None else None
         try:

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Models behind the OpenAI chat completions protocol: OpenAI itself, or any server that speaks it at `base_url`."""
+"""Speak two protocols over their SDKs: OpenAI's chat completions, with any server that has them at `base_url`, and Anthropic's
+messages."""
 
 from collections.abc import AsyncGenerator
 from typing import Any
@@ -10,7 +11,7 @@ from planners.models.config import OFFICIAL_URL, ModelConfig
 from planners.models.faults import names_option
 from planners.models.http_stream import NO_TEXT, HttpModelClient, Item
 
-_REASONS = {
+_OPENAI_REASONS = {
     "stop": "stop",
     "length": "length",
     "tool_calls": "tool_calls",
@@ -47,7 +48,7 @@ class OpenAIModelClient(HttpModelClient):
 
     def options(self, request: ModelRequest) -> dict[str, Any]:
         """Return the arguments of a request, without those that this server rejects."""
-        messages = [_message(m) for m in request.messages]
+        messages = [_openai_message(m) for m in request.messages]
         if request.system:
             messages.insert(0, {"role": "system", "content": request.system})
         options: dict[str, Any] = {
@@ -69,7 +70,7 @@ class OpenAIModelClient(HttpModelClient):
         return False
 
 
-def _message(message: Message) -> dict[str, Any]:
+def _openai_message(message: Message) -> dict[str, Any]:
     if not message.images:
         return {"role": message.role, "content": message.text}
     urls = [f"data:{image.media_type};base64,{image.base64}" for image in message.images]
@@ -90,16 +91,87 @@ def items_of(chunk: Any) -> list[Item]:
             items.append(NO_TEXT)
         if choice.finish_reason:
             reason = str(choice.finish_reason)[:60]
-            items.append(Finished(_REASONS.get(reason, reason)))
+            items.append(Finished(_OPENAI_REASONS.get(reason, reason)))
     if chunk.usage is not None:
-        items.append(_usage(chunk.usage))
+        items.append(_openai_usage(chunk.usage))
     return items
 
 
-def _usage(usage: Any) -> Usage:
+def _openai_usage(usage: Any) -> Usage:
     details = getattr(usage, "prompt_tokens_details", None)
     return Usage(
         prompt_tokens=count(usage.prompt_tokens),
         completion_tokens=count(usage.completion_tokens),
         cached_tokens=count(getattr(details, "cached_tokens", None)),
     )
+
+
+_ANTHROPIC_REASONS = {
+    "end_turn": "stop",
+    "stop_sequence": "stop",
+    "max_tokens": "length",
+    "model_context_window_exceeded": "length",
+    "tool_use": "tool_calls",
+    "refusal": "refused",
+}
+_COUNTS = ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens", "output_tokens")
+
+
+class AnthropicModelClient(HttpModelClient):
+    """Streams through the `anthropic` SDK; the static system part is marked for the provider's prompt cache."""
+
+    package, sdk_client, resource = "anthropic", "AsyncAnthropic", "messages"
+
+    async def _items(self, client: Any, request: ModelRequest) -> AsyncGenerator[Item, None]:
+        options: dict[str, Any] = {
+            "model": self._config.model,
+            "max_tokens": request.max_output_tokens,
+            "messages": [message_of(m) for m in request.messages],
+        }
+        if request.system:
+            options["system"] = [{"type": "text", "text": request.system, "cache_control": {"type": "ephemeral"}}]
+        translate = Translator()
+        async with await client.messages.create(stream=True, **options) as stream:
+            async for event in stream:
+                for item in translate(event):
+                    yield item
+
+
+class Translator:
+    """Keep the counts of `message_start`, which later events complete."""
+
+    def __init__(self) -> None:
+        self._counts = dict.fromkeys(_COUNTS, 0)
+        self._reason = "stop"
+
+    def __call__(self, event: Any) -> list[Item]:
+        if event.type == "message_start":
+            return [self._counted(event.message.usage)]
+        if event.type == "content_block_delta":
+            return [TextDelta(event.delta.text) if event.delta.type == "text_delta" else NO_TEXT]
+        if event.type == "message_delta":
+            reason = str(event.delta.stop_reason or "end_turn")[:60]
+            self._reason = _ANTHROPIC_REASONS.get(reason, reason)
+            return [self._counted(event.usage)]
+        if event.type == "message_stop":
+            return [Finished(self._reason)]
+        return []
+
+    def _counted(self, usage: Any) -> Usage:
+        """Return the counts so far; a `message_delta` may leave out those of the prompt."""
+        told = {name: getattr(usage, name, None) for name in _COUNTS}
+        self._counts |= {name: count(value) for name, value in told.items() if value is not None}
+        plain, read, new, done = self._counts.values()
+        return Usage(plain + read + new, done, read, cache_write_tokens=new)
+
+
+def message_of(message: Message) -> dict[str, Any]:
+    sources = [{"type": "base64", "media_type": image.media_type, "data": image.base64} for image in message.images]
+    parts: list[dict[str, Any]] = [{"type": "image", "source": source} for source in sources]
+    if message.text:
+        parts.append({"type": "text", "text": message.text})
+    return {"role": message.role, "content": parts}
+
+
+PROVIDERS: dict[str, type[HttpModelClient]] = {"openai": OpenAIModelClient, "anthropic": AnthropicModelClient}
+"""Clients by the provider of a configuration."""
