@@ -1,10 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Cut text into phrases and time its speech, without ROS and without a synthesiser."""
+"""Cut text into phrases, say them one by one and time its speech, without ROS and without a synthesiser."""
 
 import re
 import unicodedata
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from threading import Event
+
+from skill_kernel import SkillReturn
+from skill_kernel.skills.drivers import DriverResult, outcome
 
 LATIN_CHAR_S = 1 / 15
 """About 150 words a minute, six characters a word with the space."""
@@ -88,6 +92,31 @@ def phrases(pieces: Iterable[str]) -> Iterator[str]:
             begin, end = cut, None if end is None else _boundary(pending, cut)
         pending = pending[begin:]
     yield from _worth_saying(pending)
+
+
+def say(text: Iterable[str], utter: Callable[[str], DriverResult], stop: Event, go_on: Callable[[], bool]) -> SkillReturn:
+    """Say a text phrase by phrase. `utter` says one, and ends as cancelled at a stop or pause.
+
+    `go_on` waits as long as the call is paused, and is false at a stop. Speech goes on at the word that was cut.
+    """
+    said: list[str] = []
+
+    def so_far() -> str:
+        return f"said: {' '.join(filter(None, said))}" if any(said) else "said nothing"
+
+    for phrase in phrases(text):
+        while phrase and go_on():
+            result = utter(phrase)
+            cut = len(phrase) if result.ok else int(result.values.get("spoken_chars", 0.0))
+            if 0 < cut < len(phrase):
+                cut = phrase.rfind(" ", 0, cut) + 1
+            said.append(phrase[:cut].strip())
+            phrase = phrase[cut:]
+            if not result.ok and not result.cancelled:
+                return outcome(result, so_far())
+        if stop.is_set():
+            break
+    return SkillReturn.interruption(so_far()) if stop.is_set() else SkillReturn.success(so_far())
 
 
 def _boundary(text: str, begin: int) -> int | None:

@@ -12,6 +12,7 @@ from coco_sim import CocoSim, config, registry
 from sim_probe import tilt
 
 from ghostshell_ros.drivers.faces import EMOTIONS, FACES
+from ghostshell_ros.drivers.speech import phrases
 from ghostshell_ros.drivers.tunes import TUNES
 from ghostshell_ros.robots.coco.skills import head, sound
 from skill_kernel.skills.arguments import bind, unknown_limits
@@ -245,7 +246,7 @@ def test_speech_that_is_stopped_says_what_was_said() -> None:
     ],
 )
 def test_text_is_cut_into_phrases_at_their_certain_ends(pieces: list[str], said: list[str]) -> None:
-    assert list(sound.phrases(pieces)) == said
+    assert list(phrases(pieces)) == said
 
 
 def test_a_phrase_is_said_before_the_text_behind_it_arrives() -> None:
@@ -256,7 +257,7 @@ def test_a_phrase_is_said_before_the_text_behind_it_arrives() -> None:
             arrived.append(piece)
             yield piece
 
-    assert next(sound.phrases(pieces())) == "Hello!"
+    assert next(phrases(pieces())) == "Hello!"
     assert arrived == ["Hello!"]
 
 

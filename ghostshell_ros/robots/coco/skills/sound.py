@@ -6,12 +6,12 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from ghostshell_ros.drivers.speech import is_cjk, phrases, speaking_s
+from ghostshell_ros.drivers.speech import is_cjk, say, speaking_s
 from ghostshell_ros.drivers.tunes import TUNES
 from ghostshell_ros.robots.coco.body import CocoBody, Percent, Voice, wait_for_reset
 from ghostshell_ros.robots.coco.motions import MANNERS
 from skill_kernel import ContentStream, SkillReturn, robot_skill
-from skill_kernel.skills.drivers import outcome
+from skill_kernel.skills.drivers import DriverResult, outcome
 
 STOP_S = 0.3
 
@@ -26,17 +26,13 @@ _MOODS: dict[str, tuple[float, float]] = MANNERS["moods"]
 @robot_skill(subsystem="main", nominal_s=lambda text="": speaking_s(text), stop_s=STOP_S, speaks_text=True)
 def speak(text: ContentStream, *, body: CocoBody, stop_evt: Event) -> SkillReturn:
     """Say a text aloud. Plain text of the answer is spoken without this tag."""
-    said: list[str] = []
-    for phrase in phrases(text):
-        if stop_evt.is_set():
-            break
+
+    def utter(phrase: str) -> DriverResult:
         voice = body.voice
         name = (("cmn" if any(map(is_cjk, phrase)) else "en") + voice.variant) if voice.variant else ""
-        result = body.speak(text=phrase, stop=stop_evt, voice=name, rate=voice.rate, volume=voice.volume)
-        said.append(phrase if result.ok else phrase[: int(result.values.get("spoken_chars", 0.0))])
-        if not result.ok:
-            return outcome(result, _so_far(said))
-    return SkillReturn.interruption(_so_far(said)) if stop_evt.is_set() else SkillReturn.success(_so_far(said))
+        return body.speak(text=phrase, stop=stop_evt, voice=name, rate=voice.rate, volume=voice.volume)
+
+    return say(text, utter, stop_evt, lambda: not stop_evt.is_set())
 
 
 @robot_skill(subsystem="voice", nominal_s=0.0, stop_s=STOP_S)
@@ -61,10 +57,6 @@ def speech_role(
         wait_for_reset(stop_evt)
         body.voice = before
     return SkillReturn.success(f"voice is {role}, {emotion}")
-
-
-def _so_far(said: list[str]) -> str:
-    return f"said: {' '.join(filter(None, said))}" if any(said) else "said nothing"
 
 
 Tune = Literal["dance", "happy", "calm", "sad", "suspense", "lullaby", "birthday", "ode_to_joy"]
