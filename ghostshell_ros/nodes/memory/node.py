@@ -216,22 +216,19 @@ class RobotListener:
     """Hand on the records of what one robot tells on its topics. On the executor's thread."""
 
     def __init__(self, node: RuntimeNode, robot: str, put: Callable[..., object], *, period_s: float) -> None:
-        self._node, self._put = node, put
+        self._node, self._keep = node, put
         self._recorder = Recorder(robot, period_s=period_s)
         self._told: dict[str, bool] = {}
         """Processes that were told, and whether also of their end."""
         self._observed_s = 0.0
-        node.create_subscription(ProcessArray, f"/{robot}/processes", self._guarded(self._processes), LATCHED)
-        node.create_subscription(Observation, f"/{robot}/observation", self._guarded(self._observation), OBSERVATION)
-        read_events(node, self._guarded(self._event), CallEvent, ProcessEvent, Notice, robot=robot)
+        node.create_subscription(ProcessArray, f"/{robot}/processes", self._put(self._processes), LATCHED)
+        node.create_subscription(Observation, f"/{robot}/observation", self._put(self._observation), OBSERVATION)
+        read_events(node, self._put(self._event), CallEvent, ProcessEvent, Notice, robot=robot)
 
-    def _guarded(self, callback: Callable[[Any], list[Record]]) -> Callable[[Any], None]:
+    def _put(self, read: Callable[[Any], list[Record]]) -> Callable[[Any], None]:
         def take(message: Any) -> None:
-            try:
-                if found := callback(message):
-                    self._put(*found)
-            except ValueError as error:
-                self._node.get_logger().warning(f"a message is not remembered: {error}", throttle_duration_sec=10.0)
+            if found := read(message):
+                self._keep(*found)
 
         return take
 
