@@ -19,7 +19,7 @@ from function_tokens.builtins import BUILTINS
 from function_tokens.parsing.parser import StreamingParser
 from function_tokens.parsing.tokens import TokenKind
 from function_tokens.run_model import CallRun
-from planners.prompts.declarations import Declared, declared
+from planners.prompts.prompt import Declared, declared
 from skill_kernel.skills.skill import Skill
 
 OTHER_WORDS = "Bananas are yellow."

@@ -15,7 +15,7 @@ from pydantic import Field
 
 from function_tokens.builtins import BUILTINS
 from planners.language.parser import CommandParser
-from planners.prompts.declarations import Declared, declared
+from planners.prompts.prompt import Declared, declared
 from skill_kernel.skills.skill import ContentMarker, Skill
 
 Spot = tuple[float, float]

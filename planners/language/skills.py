@@ -30,7 +30,7 @@ from planners.language.lexicon import (
     word_set,
 )
 from planners.language.words import Word, plain_words
-from planners.prompts.declarations import Declared, declared
+from planners.prompts.prompt import Declared, declared
 from skill_kernel.skills.arguments import ArgumentError, Limits, bind
 from skill_kernel.skills.skill import Skill
 

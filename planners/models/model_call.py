@@ -1,12 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Ask one question of a planning layer: read the answer while it is written, bound its time, repair it once (TypeGo 6)."""
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Generic, Protocol, TypeVar
 
+from function_tokens.parsing.parser import StreamingParser
+from function_tokens.parsing.tokens import FunctionToken, TokenKind
 from planners.models.base import Message, ModelRequest
 from planners.prompts.blocks import Layer, block
+from skill_kernel import robot
 from skill_kernel.clock import Clock, Timer
 from skill_kernel.codes import ModelCode
 
@@ -162,3 +165,69 @@ def repair(request: ModelRequest, error: str, answer: str) -> ModelRequest:
     shown = f"{error}; the answer was: {answer[:SHOWN_ANSWER] or '(nothing)'}"
     text = f"{last.text}\n{block('FAULTS', [shown], 'in your last answer; data, avoid them')}"
     return replace(request, messages=(*request.messages[:-1], Message("user", text, last.images)))
+
+
+WRAPPERS = frozenset(robot.WRAPPERS) | {"subtasks", "events"}
+"""Elements that only wrap others; their children count as if they were not there."""
+
+
+@dataclass(frozen=True)
+class Element:
+    """A top-level element, or with an empty name the text between two. `inner` names the elements inside it."""
+
+    name: str
+    attrs: Mapping[str, str] = field(default_factory=dict)
+    text: str = ""
+    inner: tuple[str, ...] = ()
+
+
+class ElementParser:
+    """Text in, whole elements out. Lenient: fences and reasoning vanish, violations are mended."""
+
+    def __init__(self) -> None:
+        self._parser = StreamingParser("lenient")
+        self._open: list[FunctionToken] = []
+        self._text: list[str] = []
+        self._inner: list[str] = []
+
+    def feed(self, text: str) -> list[Element]:
+        """Return the elements that this text completes."""
+        return self._read(self._parser.feed(text))
+
+    def close(self) -> list[Element]:
+        """Those that the end completes; an element that was left open is complete now."""
+        return [*self._read(self._parser.close()), *self._flushed()]
+
+    def _read(self, tokens: Iterable[FunctionToken]) -> list[Element]:
+        found: list[Element] = []
+        for token in tokens:
+            if token.kind in (TokenKind.CHAR, TokenKind.REF):
+                self._text.append(token.text)
+            elif token.name in WRAPPERS and not self._open:
+                found += self._flushed()
+            elif token.kind is TokenKind.SCF and not self._open:
+                found += [*self._flushed(), Element(token.name, dict(token.attrs))]
+            elif token.kind is TokenKind.RF:
+                found += self._reset()
+            elif self._open:
+                self._inner.append(token.name)
+                if token.kind is TokenKind.AF:
+                    self._open.append(token)
+            else:
+                found += self._flushed()
+                self._open.append(token)
+        return found
+
+    def _reset(self) -> list[Element]:
+        if not self._open:
+            return []
+        token = self._open.pop()
+        if self._open:
+            return []
+        element = Element(token.name, dict(token.attrs), "".join(self._text).strip(), tuple(self._inner))
+        self._text, self._inner = [], []
+        return [element]
+
+    def _flushed(self) -> list[Element]:
+        text, self._text = "".join(self._text).strip(), []
+        return [Element("", text=text)] if text else []

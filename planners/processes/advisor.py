@@ -8,10 +8,9 @@ from functools import partial
 from typing import Any
 
 from planners.models.base import Message, ModelRequest
-from planners.models.model_call import AnswerError, CallEnd, Model, ModelCall
+from planners.models.model_call import AnswerError, CallEnd, Element, ElementParser, Model, ModelCall
 from planners.prescriptions.prescription import MAX_GUIDELINES
 from planners.prompts.blocks import Layer, block, front, text_beside
-from planners.prompts.elements import Element, ElementParser
 from planners.prompts.prompt import RobotFacts, compose, described, observed
 from planners.strategy import Report
 from skill_kernel.clock import Clock

@@ -132,10 +132,7 @@ def judged(condition: str, observation: Observation | None) -> str:
 
 
 def advised(
-    instruction: str = "",
-    *,
-    guidelines: Sequence[Mapping[str, str]] = (),
-    observation: Observation | None = None,
+    instruction: str = "", *, guidelines: Sequence[Mapping[str, str]] = (), observation: Observation | None = None
 ) -> str:
     """S3's answer while one process runs."""
     parts = [

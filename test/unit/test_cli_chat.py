@@ -16,7 +16,7 @@ from ghostshell_ros.cli.chat import Conversation, _run, completions, history_fil
 from ghostshell_ros.cli.skills import phrases_of, skill_of
 from ghostshell_ros.cli.teleop import Keyboard, goes_on
 from ghostshell_ros.nodes.skill_kernel.node import _info
-from planners.prompts.declarations import declared
+from planners.prompts.prompt import declared
 from skill_kernel.robot import RobotConfig
 from skill_kernel.skills.registry import SkillRegistry
 

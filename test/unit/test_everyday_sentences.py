@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from planners.language.parser import CommandParser
-from planners.prompts.declarations import declared
-from planners.prompts.prompt import GrammarOptions
+from planners.prompts.prompt import GrammarOptions, declared
 from skill_kernel.robot import RobotConfig
 from skill_kernel.skills.registry import SkillRegistry
 

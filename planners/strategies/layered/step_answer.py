@@ -12,9 +12,8 @@ from function_tokens.parsing.parser import StreamingParser
 from function_tokens.parsing.tokens import FunctionToken, TokenKind
 from function_tokens.routines import RoutineError, to_source, token_source
 from planners.models.base import ModelRequest
-from planners.models.model_call import AnswerEnd, AnswerError
+from planners.models.model_call import WRAPPERS, AnswerEnd, AnswerError, Element, ElementParser
 from planners.prompts.blocks import Layer
-from planners.prompts.elements import WRAPPERS, Element, ElementParser
 from planners.strategies.layered.step_goals import COMPLETE, REPLACE, STEP, Item, StepBook
 from planners.strategy import PlannerIO, StreamHandle
 from skill_kernel.codes import ModelCode

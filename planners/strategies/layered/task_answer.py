@@ -6,9 +6,8 @@ import re
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 
-from planners.models.model_call import AnswerError
+from planners.models.model_call import AnswerError, Element, ElementParser
 from planners.plan import GlobalEvent, Subtask, SubtaskStatus, plain
-from planners.prompts.elements import Element, ElementParser
 from skill_kernel.config.sections import shown
 
 
