@@ -14,9 +14,8 @@ from layered_kit import Asked, Says, ScriptedModel, failing
 from bench.virtual_clock import VirtualClock
 from planners.judging import Judgement, SentenceJudge
 from planners.models.base import Message, ModelRequest
-from planners.models.model_call import AnswerError, CallEnd, ModelCall
+from planners.models.model_call import AnswerError, CallEnd, Element, ElementParser, ModelCall
 from planners.prompts.blocks import Layer
-from planners.prompts.elements import Element, ElementParser
 from skill_kernel.codes import ModelCode
 
 
