@@ -424,7 +424,8 @@ def test_who_used_the_base_goes_on_when_the_operator_gives_it_back(scheduler: Sc
     scheduler.call_soon(scheduler.teleop.publish, Bool(data=True))
     wait_until(
         lambda: (
-            list(scheduler.hold("o1").pause_causes) == ["teleop"]
+            (hold := scheduler.hold("o1")) is not None
+            and list(hold.pause_causes) == ["teleop"]
             and not any(s.call_ids for s in scheduler.states[-1].subsystems)
         ),
         5.0,
