@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ask a model whether a sentence holds now, by the observation; the same question is not asked twice of one scene."""
+"""Ask a model whether a sentence holds now, by the observation."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -8,16 +8,13 @@ from functools import partial
 from typing import Any
 
 from planners.models.base import Message, ModelRequest
-from planners.models.model_call import AnswerError, CallEnd, Model, ModelCall
+from planners.models.model_call import AnswerError, Model, ModelCall
 from planners.prompts.blocks import Layer, block, front, text_beside
 from planners.prompts.prompt import RobotFacts, compose, observation_now, observed
-from planners.scene import snapshot
 from planners.strategy import RobotView
 from skill_kernel.clock import Clock
 from skill_kernel.config.sections import shown
 
-KEPT_S = 2.0
-"""A judgement of the same scene stands for so long."""
 MAX_ANSWER = 2000
 MAX_OUTPUT_TOKENS = 60
 _RULES = text_beside(__file__, "judge_rules.txt")
@@ -62,33 +59,18 @@ class JudgeReader:
         return Judgement(_HOLDS[str(said.lastgroup)], text[said.end() :].lstrip(" ,.:;-—*").strip()[:300])
 
 
-Heard = Callable[[Judgement], None]
-
-
 class SentenceJudge:
-    """Ask for all processes of a robot. An old judgement stands while the robot sees the same place."""
+    """Ask for all processes of a robot."""
 
     def __init__(self, model: Model, clock: Clock, robot: RobotView, deadline_s: float) -> None:
         self._model, self._clock, self._robot, self._deadline_s = model, clock, robot, deadline_s
-        self._known: dict[tuple[str, object], tuple[float, Judgement]] = {}
-        self._waiting: dict[tuple[str, object], list[Heard]] = {}
 
-    def ask(self, process_id: str, sentence: str, heard: Heard) -> None:
-        """Tell `heard` once, at once where the answer is known, or where nothing is observed to judge from."""
+    def ask(self, process_id: str, sentence: str, heard: Callable[[Judgement], None]) -> None:
+        """Tell `heard` once, at once where nothing is observed to judge from."""
         seen = self._robot.observed()
         if seen is None:
             heard(Judgement(None, "nothing is observed now"))
             return
-        key = (sentence, snapshot(self._robot.observation(), self._robot.steady_now()).place)
-        now = self._clock.now()
-        self._known = {asked: known for asked, known in self._known.items() if now - known[0] <= KEPT_S}
-        if key in self._known:
-            heard(self._known[key][1])
-            return
-        if key in self._waiting:
-            self._waiting[key].append(heard)
-            return
-        self._waiting[key] = [heard]
         request = ModelRequest(
             self._robot.system_prompt(judge_system),
             (Message("user", judge_message(sentence, seen)),),
@@ -100,15 +82,8 @@ class SentenceJudge:
             self._clock,
             request,
             JudgeReader,
-            lambda end: self._judged(key, end),
+            lambda end: heard(end.value or Judgement(None, code=end.code, why=end.why)),
         )
-
-    def _judged(self, key: tuple[str, object], end: CallEnd[Judgement]) -> None:
-        judgement = end.value or Judgement(None, code=end.code, why=end.why)
-        if end.value is not None:
-            self._known[key] = (self._clock.now(), judgement)
-        for heard in self._waiting.pop(key, ()):
-            heard(judgement)
 
 
 def judge_system(robot: RobotFacts) -> str:

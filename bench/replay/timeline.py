@@ -14,7 +14,7 @@ from bench.replay.calls import SCHEDULER, CallBook, Key, Output, RecordedCall
 from bench.replay.recorded import RunFile
 from ghostshell_ros.wire.events import TOPICS as EVENT_TOPICS
 from ghostshell_ros.wire.events import from_message
-from planners.judging import KEPT_S, JudgeReader
+from planners.judging import JudgeReader
 from planners.models.model_call import AnswerError
 from planners.prompts.blocks import Layer
 from skill_kernel.events import CallEvent, CallKind, ProcessKind, RunEvent, StreamEvent, StreamKind
@@ -93,11 +93,9 @@ class Timeline:
         )
 
     def judged(self, condition: str, now_s: float) -> Judgement | None:
-        """Return what the judge answered when it was asked at this time: anew, or what it had answered shortly before."""
-        same = [j for j in self.judgements if j.condition == _plain(condition)]
-        anew = [j for j in same if abs(j.asked_s - now_s) <= ASKED_S]
-        known = [j for j in same if 0.0 <= now_s - j.at_s <= KEPT_S + ASKED_S]
-        return min(anew, key=lambda j: abs(j.asked_s - now_s)) if anew else known[-1] if known else None
+        """Return what the judge answered when it was asked at this time."""
+        same = [j for j in self.judgements if j.condition == _plain(condition) and abs(j.asked_s - now_s) <= ASKED_S]
+        return min(same, key=lambda j: abs(j.asked_s - now_s), default=None)
 
     @property
     def outputs(self) -> list[tuple[float, Output]]:

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from layered_kit import Asked, Says, ScriptedModel, failing
+from layered_kit import Says, ScriptedModel, failing
 
 from bench.virtual_clock import VirtualClock
 from planners.judging import Judgement, SentenceJudge
@@ -121,14 +121,6 @@ def test_the_first_word_is_the_judgement(said: str) -> None:
 def test_what_is_neither_yes_nor_no_is_not_known() -> None:
     heard, model = judge(lambda asked: "maybe", "it is so")
     assert heard[0].holds is None and heard[0].code == ModelCode.MODEL_NOT_UNDERSTOOD and len(model.questions) == 2
-
-
-def test_the_same_sentence_in_the_same_scene_is_asked_once() -> None:
-    def answer(asked: Asked) -> str:
-        return "yes"
-
-    heard, model = judge(answer, "it is so", "it is so")
-    assert [h.holds for h in heard] == [True, True] and len(model.questions) == 1
 
 
 @pytest.mark.parametrize("size", [1, 3, 100])
