@@ -186,14 +186,15 @@ def restore(file: sqlite3.Connection, record: Record, uid: int) -> tuple[int, bo
 
     Return its id here, whether it is new, and whether it is here now as it was there.
     """
-    found = file.execute("SELECT id, revoked, time FROM record WHERE uid = ?", (uid,)).fetchone()
+    key = row_of(record)[13]
+    found = file.execute("SELECT id, revoked, time, key FROM record WHERE uid = ?", (uid,)).fetchone()
     if found is not None:
         if record.revoked_s and not found[1]:
             revoke(file, [found[0]], record.revoked_s, "import", "forgotten in the store it was imported from")
-        if not record.key or record.revoked_s or found[1] or record.time_s <= found[2]:
+        if not key or record.revoked_s or found[1] or record.time_s <= found[2] or found[3] != key:
             return found[0], False, not record.revoked_s and not found[1] and record.time_s == found[2]
-    elif record.key:
-        found = file.execute("SELECT id, revoked, time FROM record WHERE key = ?", (row_of(record)[13],)).fetchone()
+    elif key:
+        found = file.execute("SELECT id, revoked, time FROM record WHERE key = ?", (key,)).fetchone()
     record_id = _put(file, record, uid)
     return record_id, found is None and record_id > 0, record_id > 0 and (found is None or found[2] <= record.time_s)
 

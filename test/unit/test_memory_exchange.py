@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -146,6 +147,14 @@ def test_a_line_before_the_header_ends_the_import(stores: tuple[Store, Store]) -
     with pytest.raises(ExchangeError, match="line 1 .*header"):
         import_lines(there, list(export_lines(here))[1:])
     assert texts(there) == []
+
+
+def test_of_two_records_with_one_uid_the_first_stays(stores: tuple[Store, Store]) -> None:
+    here, there = stores
+    here.put(noted(NOON, "one"), replace(noted(NOON + 5, "two"), key="note:2")).result()
+    head, one, two = export_lines(here)
+    import_lines(there, [head, one, json.dumps({**json.loads(two), "uid": json.loads(one)["uid"]})])
+    assert texts(there) == ["one"]
 
 
 def wrong_data(told: dict[str, Any]) -> None:
