@@ -68,8 +68,8 @@ def forkable(argv: Sequence[str]) -> bool:
 class Forked:
     """A running node, with the part of `subprocess.Popen` that a launch needs."""
 
-    def __init__(self, pid: int, status_pipe: IO[bytes], stdout: IO[str], stderr: IO[str]) -> None:
-        self.pid, self.stdout, self.stderr = pid, stdout, stderr
+    def __init__(self, pid: int, status_pipe: IO[bytes], stdout: IO[str]) -> None:
+        self.pid, self.stdout = pid, stdout
         self.returncode: int | None = None
         self._status_pipe = status_pipe
 
@@ -123,7 +123,7 @@ class ForkServer:
         readers: list[int] = []
         writers: list[int] = []
         try:
-            for _ in range(3):
+            for _ in range(2):
                 reader, writer = os.pipe()
                 readers.append(reader)
                 writers.append(writer)
@@ -136,8 +136,7 @@ class ForkServer:
         finally:
             for writer in writers:
                 os.close(writer)
-        out, err = (os.fdopen(reader, encoding="utf-8", errors="replace") for reader in readers[:2])
-        return Forked(pid, os.fdopen(readers[2], "rb"), out, err)
+        return Forked(pid, os.fdopen(readers[1], "rb"), os.fdopen(readers[0], encoding="utf-8", errors="replace"))
 
     def close(self) -> None:
         """End the server, and with it nodes that still run."""
@@ -173,11 +172,11 @@ class _Server:
                 if key.fileobj is not self._control:
                     self._reap(key.fd, *key.data)
                     continue
-                request, fds, _, _ = socket.recv_fds(self._control, MAX_REQUEST, 3)
+                request, fds, _, _ = socket.recv_fds(self._control, MAX_REQUEST, 2)
                 if not request:
                     return
                 try:
-                    if len(fds) != 3:
+                    if len(fds) != 2:
                         raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
                     self._fork(request, *fds)
                 except OSError as error:  # the nodes that run must not end for it
@@ -185,21 +184,20 @@ class _Server:
                         os.close(fd)
                     self._control.send(_INT32.pack(-(error.errno or errno.EIO)))
 
-    def _fork(self, request: bytes, out: int, err: int, status: int) -> None:
+    def _fork(self, request: bytes, out: int, status: int) -> None:
         server = os.getpid()
         pid = os.fork()
         if pid == 0:
             try:
-                self._become_node(server, request, out, err, status)
+                self._become_node(server, request, out, status)
             except BaseException:  # noqa: BLE001 - as the interpreter reports it
                 traceback.print_exc()
             finally:
                 os._exit(1)
         os.close(out)
-        os.close(err)
         self._selector.register(os.pidfd_open(pid), selectors.EVENT_READ, (pid, status))
 
-    def _become_node(self, server: int, request: bytes, out: int, err: int, status: int) -> None:
+    def _become_node(self, server: int, request: bytes, out: int, status: int) -> None:
         """Run a node as if this process had been started with its command line; does not return."""
         os.setsid()
         for number in executables.ENDING:
@@ -207,10 +205,10 @@ class _Server:
         if not executables.outlives():
             die_with(server, signal.SIGTERM)  # it stops its motion first; `executables.run` sees that it ends
         os.dup2(out, 1)
-        os.dup2(err, 2)
+        os.dup2(out, 2)
         others = [fd for key in self._selector.get_map().values() if key.data for fd in (key.fd, key.data[1])]
         self._selector.close()
-        for fd in (out, err, status, *others):
+        for fd in (out, status, *others):
             os.close(fd)
         # Reply only after setsid, so that the client can signal the process group.
         self._control.send(_INT32.pack(os.getpid()))

@@ -29,7 +29,7 @@ _NEVER = float("inf")
 _GIVE_UP_S = 5.0
 """Time after SIGKILL before a process is abandoned."""
 _DRAIN_S = 1.0
-"""Maximum wait for each stream's last output after an exit: what left the process's group may hold the pipe open."""
+"""Maximum wait for the last output after an exit: what left the process's group may hold the pipe open."""
 _SIGNAL_POLL_S = 0.1
 _MAX_LINE = 65536
 """Characters; a longer line is split."""
@@ -46,10 +46,9 @@ class Started:
 
 @dataclass(frozen=True)
 class Output:
-    """A process wrote a line."""
+    """A process wrote a line, to whichever of its streams."""
 
     name: str
-    stream: str
     line: str
 
 
@@ -224,12 +223,8 @@ class LaunchRun:
 
     def _follow(self, name: str, process: Process) -> None:
         """Forward the output and the exit of a process."""
-        readers = [
-            threading.Thread(target=self._read, args=(name, stream, pipe), name=f"{stream}-{name}", daemon=True)
-            for stream, pipe in (("stdout", process.stdout), ("stderr", process.stderr))
-        ]
-        for reader in readers:
-            reader.start()
+        reader = threading.Thread(target=self._read, args=(name, process.stdout), name=f"read-{name}", daemon=True)
+        reader.start()
         if isinstance(process, Forked):
             process.wait()
         else:
@@ -237,15 +232,14 @@ class LaunchRun:
                 os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
                 # Kill leftovers in its group; the unreaped leader keeps the number of the group reserved.
                 _signal(process, signal.SIGKILL)
-        for reader in readers:
-            reader.join(_DRAIN_S)
+        reader.join(_DRAIN_S)
         self._inbox.put(process)
 
-    def _read(self, name: str, stream: str, pipe: IO[str]) -> None:
+    def _read(self, name: str, pipe: IO[str]) -> None:
         try:
             with pipe:
                 while line := pipe.readline(_MAX_LINE):
-                    self._emit(Output(name, stream, line.removesuffix("\n")))
+                    self._emit(Output(name, line.removesuffix("\n")))
         except Exception as error:  # noqa: BLE001 - raised again by `wait`
             self._inbox.put(error)
 
@@ -316,7 +310,7 @@ def _spawn(spec: ProcessSpec, argv: Sequence[str]) -> subprocess.Popen[str]:
         env=dict(spec.environment),
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
         encoding="utf-8",
         errors="replace",
         start_new_session=True,
