@@ -81,10 +81,6 @@ class PictureProcess:
         self._process.kill()
         self._process.wait()
 
-    def release(self) -> None:
-        """Free the line, once nobody draws any more."""
-        self._line.close()
-
 
 def drop_code(library: str) -> None:
     """Give back the memory of a library's code; what of it is needed once more is read from its file again."""
@@ -201,9 +197,6 @@ class PictureThread(Generic[Stamp]):
         except Exception:
             if not self._ending.is_set():  # what it delivers to may be gone
                 raise
-        finally:
-            if self._process is not None:
-                self._process.release()
 
     def _take(self, shot: Shot[Stamp]) -> None:
         state, appearance, stamp = self._snapshot()

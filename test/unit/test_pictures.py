@@ -39,7 +39,6 @@ def started() -> Iterator[PictureProcess]:
         yield process
     finally:
         process.close()
-        process.release()
 
 
 @pytest.fixture(scope="module")

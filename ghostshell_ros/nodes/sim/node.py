@@ -12,9 +12,8 @@ from nav_msgs.msg import Odometry
 from sensor_msgs.msg import CameraInfo, Image, JointState
 from std_msgs.msg import Bool
 
-from ghostshell_ros.nodes.sim.sim_base import SimBase
 from ghostshell_ros.nodes.sim.sim_frames import SimFrames
-from ghostshell_ros.nodes.sim.sim_sensors import SimObjects, SimSensors, Simulated
+from ghostshell_ros.nodes.sim.sim_sensors import SimBase, SimObjects, SimSensors, Simulated
 from ghostshell_ros.runtime.node import Health, Level, NodeStartError, RuntimeNode
 from ghostshell_ros.sim.pictures import PictureThread, Shot
 from ghostshell_ros.sim.world import BaseState, SimWorld, SimWorldError, State
