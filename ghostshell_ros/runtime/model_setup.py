@@ -33,14 +33,11 @@ def model_if_any(node: RuntimeNode, robot: RobotSetup, without: str) -> ModelCli
         return None
 
 
-def optional_model(node: RuntimeNode, parameter: str, description: str, robot: RobotSetup | None = None) -> ModelClient | None:
-    """Declare a parameter and `models_file`; return the model, None where none is named. Raises NodeStartError.
-
-    Without a robot, `offline` names none.
-    """
+def optional_model(node: RuntimeNode, parameter: str, description: str, robot: RobotSetup) -> ModelClient | None:
+    """Declare a parameter and `models_file`; return the model, None where none is named. Raises NodeStartError."""
     spec = node.declare(parameter, "", description)
     _models_file(node)
-    return _made(node, parameter, spec, robot) if spec and (robot is not None or spec != "offline") else None
+    return _made(node, parameter, spec, robot) if spec else None
 
 
 def deadlines_of(node: RuntimeNode, *parameters: str) -> Deadlines:
@@ -69,18 +66,17 @@ def _config(node: RuntimeNode, parameter: str, spec: str) -> ModelConfig:
         raise NodeStartError(f"parameter {parameter}: {error}") from error
 
 
-def _made(node: RuntimeNode, parameter: str, spec: str, robot: RobotSetup | None) -> ModelClient:
+def _made(node: RuntimeNode, parameter: str, spec: str, robot: RobotSetup) -> ModelClient:
     config = _config(node, parameter, spec)
 
     def offline() -> ModelClient:
         from planners.language.client import OfflineClient
 
-        assert robot is not None
         return OfflineClient(robot.facts(), robot.routines)
 
     try:
         require_key(config, os.environ)
-        return make_client(config, offline=None if robot is None else offline)
+        return make_client(config, offline=offline)
     except (ConfigError, ModelError) as error:
         raise NodeStartError(f"parameter {parameter}: {error}") from error
 

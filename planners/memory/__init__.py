@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from planners.language.questions import read
 from planners.memory import schema
-from planners.memory.answers import MAX_SEARCHED, MAX_SOURCES, Answer, Answerer, ModelWriter, clock, is_evidence
+from planners.memory.answers import MAX_SEARCHED, MAX_SOURCES, Answer, Answerer, clock, is_evidence
 from planners.memory.consolidation import ConsolidationSettings, Consolidator
 from planners.memory.embedding import Embedder, Embeddings
 from planners.memory.query import Circle, Query, words_of
@@ -30,12 +30,12 @@ __all__ = [
 ]
 
 SHOWN = 3
-"""Number of passages that are read out where no form fits and no model answers."""
+"""Number of passages that are read out where no form fits."""
 
 
 class Memory:
     """Join store, consolidation and search. All methods may be called from any thread; `ask` and `recall` block theirs for
-    some tens of milliseconds, longer with a model. `wall` is the clock of the records, in seconds since 1970.
+    some tens of milliseconds. `wall` is the clock of the records, in seconds since 1970.
 
     With `background` consolidation and embedding run on threads of their own; without, a caller runs `consolidator.step` and
     `embeddings.step` itself.
@@ -48,13 +48,12 @@ class Memory:
         wall: Callable[[], float],
         settings: ConsolidationSettings | None = None,
         embedder: Embedder | None = None,
-        model: ModelWriter | None = None,
         background: bool = True,
         period_s: float = 1.0,
         on_problem: Callable[[StoreError], None] = lambda _: None,
     ) -> None:
         self.store, self.put = store, store.put
-        self._wall, self._model = wall, model
+        self._wall = wall
         self.embeddings = Embeddings(store, embedder, wall=wall)
         self.consolidator = Consolidator(store, settings, wall=wall, on_problem=on_problem)
         steps = {"memory-consolidation": self.consolidator.step}
@@ -80,7 +79,9 @@ class Memory:
             query = Query(asked.text, since_s=asked.since_s, until_s=asked.until_s, viewer=viewer, limit=MAX_SEARCHED)
             found = self.recall(query)
             fitting = [r for r in found.sources if is_evidence(r) and self._fits(asked.text, r)][: min(limit, MAX_SOURCES)]
-            answer = self._worded(asked.text, replace(found, sources=tuple(fitting)), now_s)
+            told = " ".join(f"{clock(r.time_s, now_s).capitalize()}: {r.text}" for r in fitting[:SHOWN])
+            text = f"What I remember of that: {told}" if told else "I remember nothing of that."
+            answer = replace(found, text=text, sources=tuple(fitting))
         state = self.store.state
         notes = [
             answer.note,
@@ -88,17 +89,6 @@ class Memory:
             f"{state.dropped} records were dropped since the start" if state.dropped else "",
         ]
         return replace(answer, sources=answer.sources[:limit], note="; ".join(filter(None, notes)))
-
-    def _worded(self, question: str, found: Answer, now_s: float) -> Answer:
-        """Return what was found with a text by the model, or else by the first of the records."""
-        notes = [found.note]
-        if self._model is not None and found.sources:
-            if text := self._model.answer(question, found.sources, now_s):
-                return replace(found, text=text)
-            notes.append(f"the model did not answer: {self._model.problem}" if self._model.problem else "")
-        told = " ".join(f"{clock(r.time_s, now_s).capitalize()}: {r.text}" for r in found.sources[:SHOWN])
-        text = f"What I remember of that: {told}" if told else "I remember nothing of that."
-        return replace(found, text=text, note="; ".join(filter(None, notes)))
 
     def _fits(self, question: str, record: Record) -> bool:
         """Return whether a passage is about the question: by its meaning, or by more than half of the words."""

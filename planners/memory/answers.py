@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Answer the usual questions about the past without a model, each with the records that the answer is based on; a model may
-word the answer to any other."""
+"""Answer the usual questions about the past, each with the records that the answer is based on; no model."""
 
 import time
 from collections import Counter, defaultdict
@@ -11,8 +10,6 @@ from planners.language.questions import WORDS, Question, chinese_name, is_questi
 from planners.memory.query import LIMITED, Query, words_of
 from planners.memory.records import Kind, Record, Spot, Viewer
 from planners.memory.store import Store
-from planners.models.base import CancelToken, Message, ModelClient, ModelError, ModelRequest, TextDelta
-from planners.prompts.blocks import quoted, text_beside
 
 
 def clock(time_s: float, now_s: float | None = None) -> str:
@@ -269,36 +266,3 @@ class Answerer:
             return ""
         until = f" until {clock(asked.until_s)}" if asked.until_s is not None and asked.until_s < self._now_s else ""
         return f" since {clock(asked.since_s)}{until}"
-
-
-MAX_PASSAGES = 12
-MAX_ANSWER = 1000
-_ANSWER = text_beside(__file__, "answer_rules.txt")
-
-
-class ModelWriter:
-    """Ask a model and take no answer for a failure: what it cannot do is done without it. Blocks its thread."""
-
-    def __init__(self, client: ModelClient) -> None:
-        self._client = client
-        self.problem = ""
-        """The reason why the last answer failed, "" when it did not."""
-
-    def answer(self, question: str, passages: Sequence[Record], now_s: float) -> str:
-        """Return an answer in words, or "" when the model gave none."""
-        told = [
-            quoted({"when": clock(r.time_s, now_s), "robot": r.provenance.robot, "kind": r.kind, "text": r.text})
-            for r in passages[:MAX_PASSAGES]
-        ]
-        text = "Passages:\n" + "\n".join(told) + f"\nQuestion: {quoted(question)}"
-        request = ModelRequest(_ANSWER, (Message("user", text),), max_output_tokens=300, deadline_s=10.0)
-        pieces: list[str] = []
-        try:
-            for event in self._client.stream(request, cancel=CancelToken()):
-                if isinstance(event, TextDelta):
-                    pieces.append(event.text)
-        except ModelError as error:
-            self.problem = error.message
-            return ""
-        self.problem = ""
-        return " ".join("".join(pieces).split())[:MAX_ANSWER]

@@ -466,7 +466,7 @@ def test_any_robot_is_brought_up_from_its_file(
         assert (f"__node:={name}" in words(spec)) is (name not in ("drivers", "mind"))
         assert given.get("robot") == ("my robots/kit.yaml" if name in needs_robot else None)
         assert given.get("model") == ("007" if name in asks_a_model else None)
-        assert given.get("models_file") == ("my.yaml" if name in asks_a_model | {"memory"} else None)
+        assert given.get("models_file") == ("my.yaml" if name in asks_a_model else None)
         assert given.get("strategy") == ("layered" if name in hears_instructions else None)
         assert given.get("global_instruction") is (False if name in hears_instructions else None)
         assert given["use_sim_time"] is True
@@ -494,14 +494,14 @@ def test_what_shares_a_process(environment: Mapping[str, str], robot: str, argum
     assert f"-r memory:__ns:=/ --ros-args -r __ns:=/{robot}" in " ".join(words(mind)), "one memory serves all robots"
 
 
-def test_the_planners_model_is_not_the_detectors_nor_the_memorys(environment: Mapping[str, str]) -> None:
+def test_the_planners_model_is_not_the_detectors(environment: Mapping[str, str]) -> None:
     """The last of several files counts, and both give themselves a model."""
     (mind,) = (spec for spec in describe("kalos", {"model": "007"}, environment) if "mind" in executables([spec]))
     files = [word for option, word in itertools.pairwise(mind.command) if option == "--params-file"]
     planners = max(at for at, file in enumerate(files) if isinstance(file, InlineParameters) and "model" in file.values)
     later = [Path(file) for file in files[planners:] if isinstance(file, str)]
     own = {file.stem: yaml.safe_load(file.read_text(encoding="utf-8")) for file in later}
-    assert all(own[name][f"/**/{name}"]["ros__parameters"]["model"] == "" for name in ("object_detector", "memory"))
+    assert own["object_detector"]["/**/object_detector"]["ros__parameters"]["model"] == ""
 
 
 def test_two_robots_have_one_memory_between_them(environment: Mapping[str, str]) -> None:

@@ -15,7 +15,6 @@ from ghostshell.msg import MemoryRecord, Observation, ProcessArray
 from ghostshell.srv import QueryMemory
 
 from ghostshell_ros.runtime.data import data_folder
-from ghostshell_ros.runtime.model_setup import optional_model
 from ghostshell_ros.runtime.node import Health, Level, RuntimeNode
 from ghostshell_ros.runtime.signing import Doorkeeper
 from ghostshell_ros.wire.events import read_events
@@ -24,7 +23,6 @@ from ghostshell_ros.wire.process_messages import process_of
 from ghostshell_ros.wire.qos import LATCHED, OBSERVATION
 from ghostshell_ros.wire.values import ros_text, seconds, time_message
 from planners.memory import Circle, Memory, Query, Record, Store, StoreError, Tier, Viewer
-from planners.memory.answers import ModelWriter
 from planners.memory.consolidation import ConsolidationSettings
 from planners.memory.embedding import Embedder
 from planners.memory.experience import Recorder
@@ -97,12 +95,10 @@ class MemoryNode(RuntimeNode):
         described = "sentence-transformers model, by name or folder; empty: full text alone"
         embedding = self.declare("embedding_model", "", described)
         threads = self.declare("embedding_threads", 1, "of the CPU, for sentence embeddings", 1, 64)
-        client = optional_model(self, "model", "model for free questions, as in models.yaml; empty: none")
         often = "how often new records are made into sentences [s]"
         return {
             "settings": settings,
             "embedder": Embedder(embedding, threads=threads) if embedding else None,
-            "model": ModelWriter(client) if client is not None else None,
             "period_s": self.declare("consolidation_period_s", 1.0, often, 0.05, 3600.0),
         }
 
@@ -175,7 +171,7 @@ class MemoryNode(RuntimeNode):
     # -- questions ----------------------------------------------------------------------------------------------------
 
     async def _query(self, request: QueryMemory.Request, response: QueryMemory.Response) -> QueryMemory.Response:
-        """Answer on another thread: reading the disk or asking a model may take seconds, and messages are still heard."""
+        """Answer on another thread: reading the disk may take seconds, and messages are still heard."""
         if self._memory is None or self._asked >= WAITING:
             response.error_code = int(MemoryCode.MEMORY_UNAVAILABLE)
             response.error_msg = self._problem or f"{self._asked} questions are being answered already; ask again"
