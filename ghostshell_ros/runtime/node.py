@@ -15,7 +15,7 @@ from contextlib import suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from enum import Enum
-from functools import partial
+from functools import partial, wraps
 from typing import Any, TypeVar
 
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
@@ -180,6 +180,7 @@ class RuntimeNode(Node):
         """
         given = process_id or _works_for.get()
 
+        @wraps(callback)  # rclpy tells by the signature whether a callback wants the message alone
         def run(*args: Any) -> Any:
             before = _works_for.set(process_id or (self.process_of(args[0]) if args else "") or given)
             try:
