@@ -5,17 +5,16 @@ not kept back by those that do not."""
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 from sensor_msgs.msg import JointState
-from typer.testing import CliRunner
 
 from ghostshell_ros.cli import doctor
 from ghostshell_ros.cli.follow import QUIET_S, UNMANAGED_S, StartUp
-from ghostshell_ros.cli.main import app
-from ghostshell_ros.launcher import console
 from ghostshell_ros.runtime.lifecycle import LOST, DriverState
 from ghostshell_ros.runtime.node import RuntimeNode
 from ros_support import Processes, wait_until
@@ -74,7 +73,7 @@ def test_a_robot_without_a_manager_is_waited_for_a_moment() -> None:
 
 
 def test_a_missing_servo_node_is_told_and_a_second_launch_touches_nothing(
-    processes: Processes, namespace: str, robot_file: str, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    processes: Processes, namespace: str, robot_file: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
     gate = processes.start("safety_gate", f"robot:={robot_file}")
     said = ""
@@ -85,10 +84,10 @@ def test_a_missing_servo_node_is_told_and_a_second_launch_touches_nothing(
         return SILENCE.format(namespace) in said
 
     wait_until(told, 20.0, "the gate misses joint_states")
-    monkeypatch.setattr(console, "run", lambda specs: pytest.fail("a second robot was started"))
     name = namespace.strip("/")
-    again = CliRunner().invoke(app, ["launch", "robot", f"robot:={robot_file}", f"robot_name:={name}"])
-    assert again.exit_code == 1 and f"robot '{name}' already runs on this machine" in again.stderr
+    launch = [sys.executable, "-m", "ghostshell_ros.cli.main", "launch", "robot", f"robot:={robot_file}", f"robot_name:={name}"]
+    again = subprocess.run(launch, capture_output=True, text=True, timeout=30, check=False)
+    assert again.returncode == 1 and not again.stdout and f"robot '{name}' already runs on this machine" in again.stderr
     findings = {text: level for level, text in doctor._network()}
     assert set(findings.values()) == {"ok"} and any(name in text for text in findings if text.startswith("robots that run"))
     assert gate.poll() is None and said.count("nobody publishes") == 1
