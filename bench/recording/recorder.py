@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import os
-import threading
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -30,8 +29,6 @@ from ghostshell_ros.wire.qos import SENSORS
 LOOK_S = 0.5
 """Time between two looks for new robots."""
 
-FINISH_S = 10.0
-"""Limit on finishing the file, which waits for messages that were heard before."""
 
 FLUSH_S = 1.0
 """Time between two flushes: messages older than that survive a crash of the recorder."""
@@ -70,17 +67,10 @@ class Recorder(RuntimeNode):
         return Health(self.failed, values={"messages": self._writer.messages, "robots": len(self.robots)})
 
     def close(self) -> None:
-        """Finish the file on the executor's thread, where messages still arrive."""
-        finished = threading.Event()
-
-        def finish() -> None:
-            self._guarded(self._write_names)
-            self._guarded(self._writer.finish)
-            self._ended = True
-            finished.set()
-
-        self.call_soon(finish)
-        finished.wait(FINISH_S)
+        """Finish the file; no message arrives any more."""
+        self._guarded(self._write_names)
+        self._guarded(self._writer.finish)
+        self._ended = True
 
     def _look(self) -> None:
         topics = self.get_topic_names_and_types()

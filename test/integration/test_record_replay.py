@@ -35,8 +35,6 @@ from ros_support import ROOT, Processes, wait_until
 from skill_kernel.codes import Outcome
 from skill_kernel.events import CallKind, EventKind, ProcessKind, RunEvent
 
-pytestmark = pytest.mark.slow
-
 INTERRUPTED = ("skill_kernel", "channel_scheduler", "token_parser")
 PATH = os.pathsep.join([str(ROOT), str(ROOT / "test" / "support"), os.environ.get("PYTHONPATH", "")])
 PARALLEL = '<walk tag="w" ms="400"/><wave tag="a" ms="200"/>Hello there.<nod tag="n" ms="50"/><walk tag="x" ms="50"/>'
@@ -253,6 +251,7 @@ def changed(run: Path, path: Path, change: Callable[[LlmChunk], str]) -> Path:
     return path
 
 
+@pytest.mark.slow
 def test_a_changed_token_is_found_and_named(run: Path, tmp_path: Path) -> None:
     other = changed(run, tmp_path / "x.mcap", lambda c: c.text.replace('tag="n"', 'tag="z"'))
     code, text = replayed(other, "--speed", "4")
@@ -264,6 +263,7 @@ def test_a_changed_token_is_found_and_named(run: Path, tmp_path: Path) -> None:
     assert "1 differences" in text
 
 
+@pytest.mark.slow
 def test_a_call_that_is_lost_is_found(run: Path, tmp_path: Path) -> None:
     other = changed(run, tmp_path / "x.mcap", lambda c: c.text.replace("<sleep", "<!--").replace('"0.8"/>', "-->"))
     code, text = replayed(other, "--speed", "4", "--differences", "20")
@@ -271,6 +271,7 @@ def test_a_call_that_is_lost_is_found(run: Path, tmp_path: Path) -> None:
     assert "sleep" in text
 
 
+@pytest.mark.slow
 def test_a_rule_that_changed_is_found(run: Path, tmp_path: Path) -> None:
     """The parser of the replay reads strictly: the run was mended where this one ends."""
     other = tmp_path / "strict.mcap"
@@ -299,6 +300,7 @@ def edited(path: Path, old: bytes, new: bytes) -> Path:
     return copy
 
 
+@pytest.mark.slow
 def test_a_killed_recorder_leaves_a_file_that_can_be_replayed(robot: Robot, tmp_path: Path) -> None:
     path = tmp_path / "killed.mcap"
     recorder = recording(robot, path)
@@ -321,6 +323,7 @@ def test_a_killed_recorder_leaves_a_file_that_can_be_replayed(robot: Robot, tmp_
     assert code == 0 and "is cut off" in text, text
 
 
+@pytest.mark.slow
 def test_a_full_disk_is_named_and_the_robot_goes_on(robot: Robot, tmp_path: Path) -> None:
     path = tmp_path / "full.mcap"
     recorder = recording(robot, path, limit=40_000)
@@ -338,6 +341,7 @@ def test_a_full_disk_is_named_and_the_robot_goes_on(robot: Robot, tmp_path: Path
     assert ended.outcome == Outcome.DONE
 
 
+@pytest.mark.slow
 def test_a_recorder_that_stands_still_does_not_hold_the_robot(robot: Robot, tmp_path: Path) -> None:
     """More chunks than a writer keeps for a reader."""
     recorder = recording(robot, tmp_path / "stopped.mcap")
