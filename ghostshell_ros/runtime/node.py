@@ -180,7 +180,7 @@ class RuntimeNode(Node):
         """
         given = process_id or _works_for.get()
 
-        @wraps(callback)  # rclpy tells by the signature whether a callback wants the message alone
+        @wraps(callback, assigned=(), updated=())  # rclpy tells by the signature whether the message alone is wanted
         def run(*args: Any) -> Any:
             before = _works_for.set(process_id or (self.process_of(args[0]) if args else "") or given)
             try:
