@@ -112,6 +112,27 @@ def begin(operator: Operator, instruction: str, function: str) -> tuple[str, flo
     return process_id, start
 
 
+@pytest.mark.parametrize("topic", ["cmd_vel", "cmd_vel_in", "cmd_vel_gated"])
+def test_a_stranger_on_a_topic_of_velocities_moves_it_within_its_limits_or_not_at_all(operator: Operator, topic: str) -> None:
+    """3 m/s a hundred times a second, from the hallway's western end on; while halted it does not even sway."""
+    start = operator.x
+    with saying(Stranger(operator.get_namespace(), topic)):
+        if topic == "cmd_vel_gated":
+            wait_until(lambda: operator.halted, 3.0, "the gate has seen who sends in its place")
+        else:
+            wait_until(lambda: operator.x > start + 0.5, 8.0, "it walks")
+            since, began = operator.x, time.monotonic()
+            time.sleep(1.0)
+            assert operator.x - since < 0.5 * (time.monotonic() - began) + 0.1
+            operator.ask(operator.halt, Trigger.Request())
+        wait_until(lambda: operator.halted, 1.0, "halted")
+        time.sleep(1.0)
+        here = operator.x
+        time.sleep(1.5)
+        assert operator.x == pytest.approx(here, abs=0.05), "halted, it stands whatever is said"
+        assert topic != "cmd_vel_gated" or here - start < 0.3
+
+
 def test_an_operator_preempts_a_walk_and_what_is_left_of_it_follows_when_he_gives_back(operator: Operator) -> None:
     process_id, start = begin(operator, "walk 1.5 m forward", "move_forward")
     operator.takes()
@@ -155,24 +176,3 @@ def test_a_patrol_goes_on_after_the_operator(operator: Operator) -> None:
     wait_until(lambda: abs(operator.x - given) > 0.4, 15.0, "it goes on")
     state = operator.wait_status(process_id, ProcessState.IN_PROGRESS)
     assert not state.pause_causes and state.calls_done == state.calls_failed == 0, "the same call, not a new one"
-
-
-@pytest.mark.parametrize("topic", ["cmd_vel", "cmd_vel_in", "cmd_vel_gated"])
-def test_a_stranger_on_a_topic_of_velocities_moves_it_within_its_limits_or_not_at_all(operator: Operator, topic: str) -> None:
-    """3 m/s a hundred times a second, from the hallway's western end on; while halted it does not even sway."""
-    start = operator.x
-    with saying(Stranger(operator.get_namespace(), topic)):
-        if topic == "cmd_vel_gated":
-            wait_until(lambda: operator.halted, 3.0, "the gate has seen who sends in its place")
-        else:
-            wait_until(lambda: operator.x > start + 0.5, 8.0, "it walks")
-            since, began = operator.x, time.monotonic()
-            time.sleep(1.0)
-            assert operator.x - since < 0.5 * (time.monotonic() - began) + 0.1
-            operator.ask(operator.halt, Trigger.Request())
-        wait_until(lambda: operator.halted, 1.0, "halted")
-        time.sleep(1.0)
-        here = operator.x
-        time.sleep(1.5)
-        assert operator.x == pytest.approx(here, abs=0.05), "halted, it stands whatever is said"
-        assert topic != "cmd_vel_gated" or here - start < 0.3
