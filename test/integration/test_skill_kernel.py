@@ -259,7 +259,7 @@ def test_control_ends_calls_and_a_held_subsystem_names_its_holder(scheduler: Sch
 
 def test_feedback_goes_on_while_a_call_runs(scheduler: Scheduler) -> None:
     walk = scheduler.start("walk", arguments={"distance": 1}, open=True)
-    wait_until(lambda: len(walk.phases) >= 3, 2.0, "three feedbacks")
+    wait_until(lambda: len(walk.phases) >= 3, 5.0, "three feedbacks")  # DDS repeats a lost announcement after 1 s
     scheduler.command(walk, CallControl.RESET)
     scheduler.end(walk)
 
