@@ -3,6 +3,7 @@
 
 libfaketime gives the robot's processes a wall clock that a file moves, and leaves their steady clock alone. Theirs stays ahead
 of the real one, and they speak UDP: Fast DDS locks shared memory until an absolute time, which libfaketime does not move.
+The module needs a process of its own: a participant that has heard messages from the future drops those of the present.
 """
 
 from __future__ import annotations
@@ -14,9 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-import rclpy
 from ghostshell.msg import ProcessState
-from rclpy.signals import SignalHandlerOptions
 
 from kill_support import ready
 from pipeline_support import NODES, BroughtUp, brought_up
@@ -60,9 +59,6 @@ def coco(clock: Path, tmp_path_factory: pytest.TempPathFactory, ros: None) -> It
         folder = tmp_path_factory.mktemp("jumping")
         with brought_up(folder, nodes=NODES, model="offline") as up:
             yield up
-    # Fast DDS keeps no message older than those that it keeps: this participant has heard some from the future.
-    rclpy.shutdown()
-    rclpy.init(signal_handler_options=SignalHandlerOptions.NO)
 
 
 def cleared(robot: BroughtUp, clock: Path) -> None:
