@@ -54,7 +54,7 @@ _FIXED = "description on_exit type scoped respawn_delay respawn_max_retries".spl
 """Attributes in which launch allows no substitution."""
 
 _OUTPUTS = ("screen", "log", "both")
-"""What launch knows; here all is shown on the screen."""
+"""The values that `ros2 launch` knows; here all output is shown on the screen."""
 _MAX_INCLUDE_DEPTH = 50
 OWN_CHECKS = "/ghostshell doctor --before-launch "
 """The only command that a launch file may have run (`$(command …)`)."""

@@ -34,7 +34,7 @@ _COMMA = re.compile(r"[,;:，；：、]")
 
 @dataclass(frozen=True)
 class Control:
-    """What becomes of tasks that run. `what` are the words that name them; without one, all are meant."""
+    """Say what becomes of running tasks. `what` holds the words that name them; without any, all are meant."""
 
     command: Command
     what: tuple[Word, ...] = ()

@@ -74,7 +74,7 @@ ODD_WORDS = (
     "what do you see?",
 )
 CALMS = {"coco": "nod", "kalos": "sit down, then stand up"}
-"""What each robot can do wherever the chaos has left it."""
+"""A task that each robot can do wherever the chaos has left it."""
 STREAMS = (
     "<say>one, two, three</say>",
     "<say>never closed",
