@@ -35,7 +35,7 @@ class Subtask:
 
     @property
     def done(self) -> bool:
-        """Return whether it has been achieved, which is never taken back."""
+        """Return whether it has been marked as achieved, which is never taken back."""
         return self.status is SubtaskStatus.DONE
 
     @property
@@ -79,8 +79,8 @@ class Plan:
 
     @property
     def over(self) -> bool:
-        """Return whether nothing of it is left to do."""
-        return self.achieved or self.given_up or (self.complete and not self.open)
+        """Return whether nothing more is to be done."""
+        return self.achieved or self.given_up
 
     @property
     def signature(self) -> tuple[str, ...]:

@@ -123,7 +123,8 @@ text); each revision of System 2's plan (`Feed.PLANS`); and what happens to the 
 Report: TypeAlias = ProcessEvent | ModelEvent | Notice
 """Name what a strategy may tell.
 
-ProcessEvent SUBTASK_DONE and PLAN_EVENT (an event of the plan has come true), ModelEvent SKIPPED (a role asks nothing) and
+ProcessEvent SUBTASK_DONE, PLAN_EVENT (an event of the plan has come true) and CLAIMED (it holds the task for done, and System 2
+is to look again), ModelEvent SKIPPED (a role asks nothing) and
 DEGRADED (it goes on without its model), Notice (something that a person should read).
 """
 

@@ -134,6 +134,29 @@ def test_the_first_action_comes_first_then_the_subtasks_in_steps(watch: Observer
     assert usage["s1"].calls in (2, 3) and usage["s1"].prompt_tokens > 100
 
 
+def test_a_task_held_for_done_too_early_goes_on_until_system_2_agrees(watch: Observer, server: ModelServer) -> None:
+    def plans(blocks: dict[str, list[Any]]) -> str:
+        if "CLAIM" not in blocks:
+            return "<keep/>" if "PLAN" in blocks else "<subtask>nod</subtask>"
+        nods = [call for call in blocks["DONE"] if call["function"] == "head_act"]
+        return "<achieved/>" if len(nods) > 1 else "<subtask>nod again</subtask>"
+
+    nod = f"<step>{NOD}</step><subtask_complete/>"
+    server.answer = by_layer({Layer.S2: plans, Layer.S1: steps({"nod again": nod, "nod": nod})})
+    task = watch.task("nod two times")
+    result = task.result(40.0)
+    assert (result.status, result.error_msg) == (ProcessState.SUCCESS, "")
+    assert started(watch, task.process_id) == ["head_act", "head_act"]
+    assert len(watch.of(task.process_id, ProcessKind.CLAIMED)) == 2
+
+
+def test_a_task_at_which_system_2_cannot_look_again_ends_unverified(watch: Observer, server: ModelServer) -> None:
+    keep = {Layer.S2: lambda b: "<keep/>" if "PLAN" in b else "<subtask>nod</subtask>"}
+    server.answer = by_layer({**keep, Layer.S1: steps({"nod": f"<step>{NOD}</step><subtask_complete/>"})})
+    result = watch.task("nod").result(40.0)
+    assert result.status == ProcessState.SUCCESS and result.error_msg.startswith("unverified: ")
+
+
 def test_without_a_plan_in_time_the_instruction_is_the_subtask(watch: Observer, server: ModelServer) -> None:
     server.answer = by_layer(
         {

@@ -6,8 +6,9 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
+from itertools import zip_longest
 from types import SimpleNamespace
 from typing import Any
 
@@ -236,8 +237,11 @@ class Bench:
         first_actions: Sequence[str] = ("walk", "nod"),
         way_back: str = "",
         judge: Judge | None = None,
+        agrees: bool = True,
     ) -> None:
+        """`agrees`: System 2 agrees whenever the task is held for done; else it never looks again."""
         self.clock = VirtualClock()
+        self.agrees = agrees
         self.model = ScriptedModel(self.clock, answer)
         self.world = World()
         self.told: list[Told] = []
@@ -280,9 +284,12 @@ class Bench:
 
     # -- the test's side ----------------------------------------------------------------------------------------------
 
-    def plan(self, *descriptions: str, revision: int = 1, complete: bool = True, **more: Any) -> None:
+    def plan(
+        self, *descriptions: str, revision: int = 1, complete: bool = True, criteria: Sequence[str] = (), **more: Any
+    ) -> None:
         """System 2 publishes a plan; its subtasks are named t1, t2 … in order."""
-        subtasks = tuple(Subtask(f"t{i}", text) for i, text in enumerate(descriptions, 1))
+        written = zip_longest(descriptions, criteria, fillvalue="")
+        subtasks = tuple(Subtask(f"t{i}", text, proof) for i, (text, proof) in enumerate(written, 1))
         self.planner.on(Plan(revision, complete, subtasks, **more))
 
     def run(self, seconds: float) -> None:
@@ -346,7 +353,11 @@ class Bench:
         self._tell("ended", code, why)
 
     def report(self, report: Report) -> None:
-        if isinstance(report, ProcessEvent):
+        if isinstance(report, ProcessEvent) and report.kind is ProcessKind.CLAIMED:
+            self._tell("claimed", report.plan_item)
+            if self.agrees:
+                self._agree(self.planner._claim)
+        elif isinstance(report, ProcessEvent):
             self._tell("done" if report.kind is ProcessKind.SUBTASK_DONE else "fired", report.plan_item_id)
         elif not isinstance(report, ModelEvent):
             self._tell("notice", report.error_msg)
@@ -354,6 +365,16 @@ class Bench:
             self._tell("skipped", report.reason)
         else:
             self._tell("degraded", Layer(report.layer), report.fallback, report.error_msg)
+
+    def _agree(self, claim: object) -> None:
+        """Say as System 2 that the task is done, once all of its subtasks are."""
+        goals, book = self.planner._goals, self.planner._book
+        if self.planner._claim is not claim or self.planner._closing:
+            return
+        if goals.over and book.idle and not self.planner._unproved:
+            self.hear(replace(goals.plan, revision=goals.plan.revision + 1, achieved=True))
+        else:
+            self.clock.call_later(WIRE_S, partial(self._agree, claim))
 
     # -- RobotView ----------------------------------------------------------------------------------------------------
 

@@ -35,8 +35,8 @@ PARTS = [
 ]
 
 
-def read(*pieces: str, strict: bool = True, first: bool = False) -> TaskAnswer:
-    reader = TaskReader(most=12, known={"t1"}, fields=FIELDS, first=first, strict=strict)
+def read(*pieces: str, strict: bool = True, first: bool = False, claimed: bool = False) -> TaskAnswer:
+    reader = TaskReader(most=12, known={"t1"}, fields=FIELDS, first=first, claimed=claimed, strict=strict)
     for piece in pieces:
         reader.feed(piece)
     return reader.close()

@@ -122,6 +122,8 @@ class TaskPlannerNode(RuntimeNode):
             return
         if event.kind is ProcessKind.SUBTASK_DONE:
             planner.subtask_done(event.plan_item_id)
+        elif event.kind is ProcessKind.CLAIMED:
+            planner.claimed(event.plan_item)
         elif event.kind is ProcessKind.PLAN_EVENT:
             planner.event_fired(event.plan_item_id)
         elif not isinstance(event, CallEvent):

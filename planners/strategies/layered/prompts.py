@@ -46,8 +46,9 @@ def plan_message(
     calls: Sequence[CallReport],
     why: Sequence[str],
     observation: Mapping[str, Any] | None,
+    claim: str | None = None,
 ) -> str:
-    """Return what System 2 is asked now."""
+    """Return what System 2 is asked now. `claim`: the last step of a task that is held for done, None when it is not."""
     subtasks, events = (plan.subtasks, plan.events) if plan is not None else ((), ())
     return compose(
         task(instruction, sender),
@@ -55,6 +56,7 @@ def plan_message(
         block("EVENTS", [asdict(e) for e in events], "of the plan; fired: how often it has come true"),
         block("DONE", [c.shown() for c in calls], f"what was really done; {DATA}"),
         block("WHY", why, f"you are asked; {DATA}"),
+        block("CLAIM", [] if claim is None else [{"last_step": claim}], "the task is held for done; look again"),
         observation_now(observation),
     )
 

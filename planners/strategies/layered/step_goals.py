@@ -67,8 +67,8 @@ class StepBook:
         self.done: deque[CallReport] = deque(done, maxlen=KEPT_DONE)
         self.since_mark: list[CallReport] = list(done)
         """Calls that have ended since the last mark was DONE: what has been done of the subtask after it."""
-        self.ended = 0
-        """Calls that have ended so far."""
+        self.ended = self.failures = 0
+        """Calls that have ended so far, and those of them that failed or were refused."""
         self.fault = ""
         """The last failure, until a later step has done something."""
         self._fault_in: Item | None = None
@@ -137,6 +137,12 @@ class StepBook:
         waiting = [item for item in self._items if not item.begun]
         return [f"<{COMPLETE}/>" if item.mark else item.source or f"<{STEP}>…" for item in waiting]
 
+    @property
+    def running_source(self) -> str:
+        """Return the step that runs as it was written; "" when none does."""
+        step = self._running()
+        return step.source if step is not None else ""
+
     def shown_running(self) -> list[dict[str, Any]]:
         """Return what runs as prompts show it."""
         step, hidden = self._running(), {STEP, COMPLETE, *SILENT}
@@ -168,6 +174,7 @@ class StepBook:
         if call.function in SILENT or call.outcome is Outcome.DROPPED:
             return None
         self._report(report)
+        self.failures += call.outcome in BAD
         if all(item.stream_id != call.stream_id for item in self._items):
             return None  # heard of too late: nothing of its stream is left
         if call.outcome in BAD:
@@ -250,7 +257,7 @@ class Goals:
             return False
         self.plan = plan
         self.done |= {s.id for s in plan.subtasks if s.status is SubtaskStatus.DONE}
-        if plan.over and not (plan.subtasks or plan.achieved or plan.given_up or self.done):
+        if plan.complete and not (plan.subtasks or plan.over or self.done):
             self.fall_back()
         return True
 
@@ -278,11 +285,10 @@ class Goals:
         """Return whether nothing is left to do."""
         return WHOLE in self.done or (self.plan.complete and self.current() is None)
 
-    def mark_done(self, subtask_id: str) -> Subtask | None:
-        """Take note that a subtask has been done; return it the first time."""
+    def marked(self, subtask_id: str) -> Subtask | None:
+        """Return the subtask whose mark was reached; None when it was done before."""
         if not subtask_id or subtask_id in self.done:
             return None
-        self.done.add(subtask_id)
         return next((s for s in self.plan.subtasks if s.id == subtask_id), Subtask(subtask_id, self._task.instruction))
 
 

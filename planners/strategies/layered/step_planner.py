@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING
 from function_tokens.markup import escape
 from planners.models.base import Message, ModelRequest
 from planners.models.model_call import CallEnd, ModelCall
-from planners.plan import GlobalEvent, Plan, Subtask
+from planners.plan import FALLBACK, GlobalEvent, Plan, Subtask
 from planners.prompts.blocks import Layer
 from planners.prompts.prompt import CallReport
 from planners.scene import MOVED_M, SceneSnapshot, snapshot
+from planners.strategies.layered.criteria import PROOF_S, Criteria, trace_accessors
 from planners.strategies.layered.global_events import GlobalEvents
 from planners.strategies.layered.prompts import first_action_message, first_action_system, step_message, step_system
 from planners.strategies.layered.step_answer import FirstActionReader, StepWriting
@@ -51,6 +52,8 @@ LOOK_AGAIN_S, SCENE_GAP_S = 0.5, 5.0
 """Times between two looks at the scene, and between two questions for no other reason than a change in it."""
 ANEW_WAIT_S = 2.0
 """Longest wait for the new epoch after a global event."""
+UNVERIFIED = "unverified"
+"""Stands before the reason why nobody has looked again at a task that ends as done."""
 SAY_S = 20.0
 """Longest time for last words."""
 HOPELESS = frozenset({int(ModelCode.MODEL_AUTH), int(ModelCode.MODEL_REFUSED), int(TaskCode.BUDGET_SPENT)})
@@ -132,12 +135,22 @@ class StepPlanner:
         self._book = StepBook(io, task.done)
         self._goals = Goals(task, self._book)
         self._failures = Failures(io.settings)
-        self._events = GlobalEvents(robot.about.accessors, io.judge, robot.steady_now)
+        trace = trace_accessors((skill.name for skill in robot.about.skills), lambda: self._book.done)
+        self._table = {**robot.about.accessors, **trace}
+        self._criteria = Criteria(self._table, self._view)
+        self._events = GlobalEvents(self._table, io.judge, robot.steady_now)
         self._fired: list[GlobalEvent] = []
         self._told: set[str] = set()
         self._paused_at: SceneSnapshot | None = None
         self._commands: OfflineClient | None = None
         self._plan_wait, self._review = Wait(io.clock, self._no_plan), Wait(io.clock, self._not_reviewed)
+        self._look_again, self._proof = Wait(io.clock, self._not_looked), Wait(io.clock, self._not_proved)
+        self._claim: object = None
+        """What the task was held for done by, when System 2 was asked to look again."""
+        self._unseen = ""
+        """Why System 2 cannot look again."""
+        self._unproved: dict[str, Subtask] = {}
+        """Subtasks whose mark was reached, and whose criteria do not hold yet."""
         self._next_look = Wait(io.clock, self._consider)
         self._failed_under: int | None = None
         """The revision under which the same has failed again and again: only another plan can help."""
@@ -185,7 +198,9 @@ class StepPlanner:
                 self._plan(event)
             case Observed():
                 self._observed()
-                return
+                if not self._unproved:
+                    return
+                self._prove()
             case Paused():
                 self._pause()
             case Resumed() if self.state is State.PAUSED:
@@ -220,6 +235,8 @@ class StepPlanner:
             self._failed_under = None
             self._review.begin(None)
         self._plan_wait.begin(None if plan.complete else self._io.settings["plan_wait_s"])
+        if self._claim is not None and plan.made_by == FALLBACK:
+            self._unseen = plan.reason or "System 2 could not look again"
         if plan.given_up:
             self._fail(int(TaskCode.GIVEN_UP), plan.reason or "it cannot be done", plan.reason)
         elif plan.achieved:
@@ -242,10 +259,10 @@ class StepPlanner:
             return
         item = end.item
         if item.mark:
-            if end.outcome is Outcome.DONE and (subtask := self._goals.mark_done(item.subtask)) is not None:
-                self._failures.succeeded(moved=True)
-                kind = ProcessKind.SUBTASK_DONE
-                self._io.report(ProcessEvent(kind=kind, plan_item_id=subtask.id, plan_item=subtask.description))
+            if end.outcome is Outcome.DONE and (subtask := self._goals.marked(item.subtask)) is not None:
+                self._unproved[subtask.id] = subtask
+                self._proof.begin(PROOF_S)
+                self._prove()
         elif end.outcome is Outcome.DONE:
             self._failures.succeeded(moved=end.moved)
             self._fired = [e for e in self._fired if e.id not in item.handles]
@@ -254,6 +271,29 @@ class StepPlanner:
                 self._drop("a step has failed")
             if end.outcome is not Outcome.INTERRUPTED and item.subtask and self.state in (State.RUNNING, State.PAUSED):
                 self._step_failed(end)
+
+    def _prove(self) -> None:
+        """Count the marks of subtasks whose criteria do not say otherwise."""
+        for subtask in list(self._unproved.values()):
+            if self._criteria.hold(subtask) is not False:
+                self._subtask_done(self._unproved.pop(subtask.id))
+
+    def _not_proved(self) -> None:
+        """Have the rest of a subtask done whose criteria do not hold: what was planned behind it is void."""
+        self._prove()
+        unproved, self._unproved = self._unproved, {}
+        if unproved and not self._closing:
+            self._drop("a subtask is not done yet")
+            if self._book.queued:
+                self._book.send(replace_queue=True)
+            self._faults = [self._criteria.refuse(subtask) for subtask in unproved.values()]
+            self._renewed()
+            self._consider()
+
+    def _subtask_done(self, subtask: Subtask) -> None:
+        self._goals.done.add(subtask.id)
+        self._failures.succeeded(moved=True)
+        self._io.report(ProcessEvent(kind=ProcessKind.SUBTASK_DONE, plan_item_id=subtask.id, plan_item=subtask.description))
 
     def _step_failed(self, end: StepEnd) -> None:
         self._failures.failed(end)
@@ -266,8 +306,7 @@ class StepPlanner:
 
     def _observed(self) -> None:
         if self.state is State.RUNNING and self._events and not self._fired:
-            view = View(self._robot.observation(), self._robot.about.accessors, self._robot.steady_now())
-            self._events.look(view, self._scene().place, self._fire)
+            self._events.look(self._view(), self._scene().place, self._fire)
 
     def _fire(self, event: GlobalEvent) -> bool:
         """Take one event at a time, and only while it acts: a model may have judged it late."""
@@ -284,7 +323,7 @@ class StepPlanner:
     def _hold(self, state: State) -> None:
         """Wait for nobody while the process may not go on."""
         self.state = state
-        for wait in (self._plan_wait, self._review):
+        for wait in (self._plan_wait, self._review, self._look_again, self._proof):
             wait.hold(state is not State.RUNNING)
 
     def _pause(self) -> None:
@@ -316,7 +355,7 @@ class StepPlanner:
         self._drop("it is planned anew")
         self._book.next_turn()
         self._hold(State.RUNNING)
-        before, self._paused_at = self._paused_at, None
+        before, self._paused_at, self._claim = self._paused_at, None, None
         self._renewed()
         motion, pose = self._robot.about.resume_motion, before.pose if before is not None else None
         if before is not None and pose is not None and motion and self._scene().moved_m(before) > MOVED_M:
@@ -383,17 +422,39 @@ class StepPlanner:
     def _consider(self) -> None:
         """Ask, help itself, or end, if it is time to."""
         goals = self._goals
-        if self.state is not State.RUNNING or self._writing is not None:
+        if self.state is not State.RUNNING or self._writing is not None or self._unproved:
             return
         subtask = goals.current()
         if subtask is None:
-            if goals.over and self._book.idle and not self._book.streams:
-                fault = self._book.fault
-                self._end("everything is done", int(TaskCode.CALL_FAILED) if fault else 0, fault)
-        elif self._failed_under is None and self._book.has_room() and not self._does_without_model(subtask):
+            if goals.over and not self._book.queued:
+                self._hold_for_done()
+            return
+        self._look_again.begin(None)
+        if self._failed_under is None and self._book.has_room() and not self._does_without_model(subtask):
             if not self._asked:
                 self._drop_first_action()
             self._ask_if_due(subtask)
+
+    def _hold_for_done(self) -> None:
+        """Have System 2 look at a task whose last step runs or has ended, and end when it agrees (TypeGo 6)."""
+        book, subtasks = self._book, self._goals.plan.subtasks
+        claim = (tuple(s.id for s in subtasks), book.failures, len(self._fired))
+        if self._plans and claim != self._claim:
+            self._claim, self._unseen = claim, ""
+            self._look_again.begin(None)
+            self._io.report(ProcessEvent(kind=ProcessKind.CLAIMED, plan_item=book.running_source))
+        if not book.idle or book.streams:
+            return
+        if book.fault:
+            self._end("everything is done", int(TaskCode.CALL_FAILED), book.fault)
+        elif not self._plans or self._unseen:
+            self._end("everything is done", 0, f"{UNVERIFIED}: {self._unseen or 'no second layer plans here'}")
+        else:
+            self._look_again.within(self._io.settings["review_wait_s"])
+
+    def _not_looked(self) -> None:
+        wait_s = self._io.settings["review_wait_s"]
+        self._end("nobody has looked again", 0, f"{UNVERIFIED}: System 2 did not look again within {wait_s:g} s")
 
     def _ask_if_due(self, subtask: Subtask) -> None:
         """Ask; when cost-aware, not while enough steps wait or nothing has changed."""
@@ -574,7 +635,7 @@ class StepPlanner:
     def _stop_asking(self, why: str) -> None:
         self._drop(why)
         self._drop_first_action()
-        for wait in (self._next_look, self._plan_wait, self._review):
+        for wait in (self._next_look, self._plan_wait, self._review, self._look_again, self._proof):
             wait.begin(None)
 
     def _end(self, reason: str, code: int = 0, why: str = "", sentence: str = "") -> None:
@@ -614,6 +675,9 @@ class StepPlanner:
 
     def _degraded(self, layer: Layer, how: str, why: str) -> None:
         self._io.report(ModelEvent(kind=ModelKind.DEGRADED, layer=layer.value, fallback=how, error_msg=why))
+
+    def _view(self) -> View:
+        return View(self._robot.observation(), self._table, self._robot.steady_now())
 
     def _scene(self) -> SceneSnapshot:
         return snapshot(self._robot.observation(), self._robot.steady_now())

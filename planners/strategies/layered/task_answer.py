@@ -119,8 +119,9 @@ class TaskReader:
     """Read one answer; `on_subtask` hears of each subtask as soon as its end tag is read.
 
     `most` subtasks are read; `known` are the ids that may be named, `fields` the observation fields that may be watched
-    (others are left out). `strict` is for the first try, whose faults the model is shown; the second is read with more good
-    will: of two things that contradict each other the list of subtasks counts, and what is too long is joined at its end.
+    (others are left out). `first`: there is no plan yet. `claimed`: the task is held for done, and a verdict is wanted.
+    `strict` is for the first try, whose faults the model is shown; the second is read with more good will: of two things that
+    contradict each other the list of subtasks counts, and what is too long is joined at its end.
     """
 
     def __init__(
@@ -130,11 +131,12 @@ class TaskReader:
         known: Collection[str],
         fields: Collection[str],
         first: bool,
+        claimed: bool,
         strict: bool,
         on_subtask: Callable[[Subtask], None] = lambda one: None,
     ) -> None:
         self._most, self._known, self._fields = most, known, fields
-        self._first, self._strict = first, strict
+        self._first, self._claimed, self._strict = first, claimed, strict
         self._on_subtask = on_subtask
         self._parser = ElementParser()
         self._subtasks: list[Subtask] = []
@@ -163,6 +165,8 @@ class TaskReader:
             return TaskAnswer(give_up=self._give_up)
         if "achieved" in self._said:
             return TaskAnswer(achieved=True)
+        if self._claimed:
+            raise AnswerError("compare TASK with DONE and write <achieved/>, or a <subtask> for what is missing")
         if self._first:
             raise AnswerError("there is no plan yet that could be kept; write at least one <subtask>")
         return TaskAnswer(events=tuple(self._events[:MAX_EVENTS]))

@@ -35,9 +35,11 @@ PARAMETERS = (
 
 @dataclass
 class Asked:
-    """Hold the grounds of a question. `weight` counts what had happened until then that a verdict must know of."""
+    """Hold the grounds of a question. `weight` counts what had happened until then that a verdict must know of; `claim` is the
+    step with which the other layer holds the task for done, None where it does not."""
 
     first: bool
+    claim: str | None
     failed: bool
     weight: int
     done: frozenset[str]
@@ -99,6 +101,9 @@ class TaskPlanner:
         self._not_before_s = clock.now()
         self._weight = self._revised = self._faults = 0
         self._failed = self._awaited = self._paused = self._over = self._doubted = False
+        self._claim: str | None = None
+        self._agreed = False
+        """True when it holds the task for done as soon as the other layer has marked all of it."""
         self._put_off = ""
 
     def begin(self, *, paused: bool = False) -> None:
@@ -131,12 +136,31 @@ class TaskPlanner:
             return
         self.plan = replace(self.plan, subtasks=with_done(self.plan.subtasks, subtask_id))
         self._progress.achieved()
-        self._weight += 1
         following = next(iter(self.plan.open), None)
-        if following is None or following.conditional:
+        if following is None and self.plan.complete:
+            self._conclude()
+            if not self._over and (self._claim is None or not (self._call is not None or self._reasons)):
+                self.claimed("")
+        elif following is not None and following.conditional:
             self._happened(f"subtask {subtask_id} is done", URGENT_S)
         else:
             self._wake()
+
+    def claimed(self, step: str) -> None:
+        """Look again: the other layer holds the task for done when this step, the last one, ends well ("": none runs)."""
+        self._claim, self._agreed = step, False
+        self._drop_call()
+        self._not_before_s = self._clock.now()
+        self._happened("all subtasks are done, or will be with what is RUNNING", URGENT_S)
+
+    def _conclude(self) -> None:
+        if self._agreed and self.plan.complete and not self.plan.open:
+            self._finish(replace(self.plan, achieved=True))
+
+    def _voided(self) -> None:
+        """Take note of something that a verdict which was asked for before does not know of."""
+        self._weight += 1
+        self._agreed = False
 
     def call_started(self, call_id: str, report: CallReport) -> None:
         self._running[call_id] = report
@@ -150,7 +174,7 @@ class TaskPlanner:
         if report.outcome not in ("FAILED", "REFUSED") or self._over:
             return
         why = f"{report.function} {report.outcome}: {report.message or 'without a word'}"
-        self._weight += 1
+        self._voided()
         if grave:
             self._failed = self._awaited = True
             self._progress.failed(self.plan.signature, why, self._clock.now())
@@ -165,12 +189,12 @@ class TaskPlanner:
             return
         events = tuple(replace(e, fired=e.fired + 1) if e is event else e for e in self.plan.events)
         self.plan = replace(self.plan, events=events)
-        self._weight += 1
+        self._voided()
         self._happened(f"event {event_id} has come true: {event.condition}", URGENT_S)
 
     def planned_anew(self) -> None:
-        """Void what the other layer had prepared: a verdict that was asked for before does not know of it."""
-        self._weight += 1
+        """Void what the other layer had prepared."""
+        self._voided()
 
     def paused(self, paused: bool) -> None:
         """Pause the process, which ends an answer under way, or let it go on."""
@@ -220,17 +244,19 @@ class TaskPlanner:
         self._timer = None
         if self._settings["cost_aware"] and not self._reasons:
             return
-        if self.plan.complete and self._revised >= self._settings["max_revisions"]:
+        if self.plan.complete and self._claim is None and self._revised >= self._settings["max_revisions"]:
             self._skip(f"the plan was changed {self._revised} times already, and stays now as it is")
             self._reasons.take()
             self._keep()
             return
         allowed, wait_s, why = self._model.allowance(self._task.process_id, Layer.S2)
-        if allowed and (wait_s <= 0.0 or not self.plan.complete):
+        if allowed and (wait_s <= 0.0 or not self.plan.complete or self._claim is not None):
             self._ask()
             return
         if not allowed and not self.plan.complete:
             self._fall_back(why)
+        elif self._claim is not None:
+            self._publish(replace(self.plan, reason=why, made_by=FALLBACK))
         self._skip(why)
         self._keep()
         self._not_before_s = self._clock.now() + (wait_s if allowed else FORBIDDEN_S)
@@ -254,7 +280,7 @@ class TaskPlanner:
     def _ask(self) -> None:
         why = self._reasons.take() or ("it is time to look again",)
         done = frozenset(s.id for s in self.plan.subtasks if s.done)
-        asked = Asked(not self.plan.complete, self._failed, self._weight, done, why, self._facts)
+        asked = Asked(not self.plan.complete, self._claim, self._failed, self._weight, done, why, self._facts)
         self._asked, self._failed, self._put_off = asked, False, ""
         self._shown |= labels(self._facts)
         text = plan_message(
@@ -263,6 +289,7 @@ class TaskPlanner:
             plan=self.plan if self.plan.subtasks else None,
             calls=[*self._calls, *self._running.values()],
             why=why,
+            claim=asked.claim,
             observation=self._facts,
         )
         request = ModelRequest(
@@ -302,6 +329,7 @@ class TaskPlanner:
             known={s.id for s in self.plan.subtasks},
             fields=self._fields,
             first=asked.first,
+            claimed=asked.claim is not None,
             strict=asked.tries == 1,
             on_subtask=partial(self._streamed, asked) if streams else lambda one: None,
         )
@@ -328,6 +356,8 @@ class TaskPlanner:
         """Keep the old plan and ask again some time later."""
         if asked.first and not self._adopted:
             self._fall_back(why)
+        elif asked.claim is not None:
+            self._publish(replace(self.plan, reason=why, made_by=FALLBACK))
         else:
             self._tell(ModelKind.DEGRADED, fallback="the plan stays as it was", error_msg=why)
             self._keep()
@@ -344,10 +374,13 @@ class TaskPlanner:
         self._tell(ModelKind.DEGRADED, fallback="the instruction itself is the plan", error_msg=why)
 
     def _take(self, asked: Asked, answer: TaskAnswer) -> None:
-        if answer.achieved or answer.give_up:
-            self._verdict(asked, answer)
+        if answer.give_up:
+            self._give_up(asked, answer.give_up)
             return
         self._doubted = False
+        if answer.achieved:
+            self._achieved(asked)
+            return
         subtasks = self._merged(asked, answer.subtasks) if answer.subtasks else self.plan.subtasks
         events = revised_events(self.plan.events, answer.events, lambda: self._new_id("e"))
         plan = replace(self.plan, complete=True, subtasks=subtasks, events=events)
@@ -356,6 +389,7 @@ class TaskPlanner:
         if again:
             self._finish(replace(self.plan, given_up=True, reason=again))
         elif changed:
+            self._claim = None if plan.open else self._claim
             self._revised += not asked.first
             reason = "" if asked.first else "; ".join(asked.why)
             self._publish(replace(plan, reason=reason, made_by=self._made_by))
@@ -363,14 +397,26 @@ class TaskPlanner:
             self._publish(replace(self.plan, reason="kept"))
         self._awaited = self._failed
 
-    def _verdict(self, asked: Asked, answer: TaskAnswer) -> None:
-        """Return whether a verdict counts: it was given on what is still so, or is given a second time."""
-        if self._weight != asked.weight and not self._doubted:
+    def _give_up(self, asked: Asked, reason: str) -> None:
+        """Take a second word for it where something is left to do, or the first one did not know what has happened."""
+        if (self.plan.open or self._weight != asked.weight) and not self._doubted:
             self._doubted = True
-            self._unanswered(asked, self._clock.now())
-            return
-        reason = answer.give_up or "; ".join(asked.why)
-        self._finish(replace(self.plan, achieved=answer.achieved, given_up=bool(answer.give_up), reason=reason))
+            why = f"you answered <give_up>{reason}</give_up>; write it again only if nothing else is left to try"
+            self._unanswered(replace(asked, why=(*asked.why, why)), self._clock.now())
+        else:
+            self._finish(replace(self.plan, given_up=True, reason=reason))
+
+    def _achieved(self, asked: Asked) -> None:
+        """Agree with the other layer's claim. Without one the word of a single model ends nothing: the other one must say so,
+        too."""
+        if asked.claim is not None and asked.weight == self._weight:
+            self._agreed = True
+            self._conclude()
+        elif asked.first:
+            subtasks = ending_with(self.plan.subtasks, self._task.instruction, lambda: self._new_id("t"))
+            self._publish(replace(self.plan, complete=True, subtasks=subtasks, made_by=self._made_by))
+        elif asked.failed:
+            self._publish(replace(self.plan, reason="kept"))
 
     def _finish(self, plan: Plan) -> None:
         """Publish the last plan and ask nothing more."""

@@ -1,0 +1,191 @@
+# SPDX-License-Identifier: Apache-2.0
+"""System 1 holds a task for done; it ends when System 2 has looked again, and a mark counts when its criteria hold."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+from layered_kit import GOOD, WIRE_S, Bench, script
+
+from planners.plan import FALLBACK, Plan, Subtask
+from planners.prompts.prompt import CallReport
+from planners.strategies.layered.criteria import PROOF_S, REFUSALS, trace_accessors
+from planners.strategy import Observed, Paused, Resumed
+from skill_kernel.events import CallKind
+from skill_kernel.guard.condition_text import holds, read_condition
+from skill_kernel.observation.accessors import Accessor, View
+
+WALK = '<step><walk s="3"/></step><subtask_complete/>'
+
+
+def room(view: View) -> str:
+    return str(view.fresh("room"))
+
+
+ACCESSORS = {"room": Accessor("room", (), str, "The room.", room)}
+
+
+def claims(bench: Bench) -> list[float]:
+    return [t.time_s for t in bench.told if t.kind == "claimed"]
+
+
+def test_the_second_look_is_asked_for_while_the_last_step_runs() -> None:
+    bench = Bench(script(WALK))
+    bench.plan("walk")
+    bench.run(20)
+    (asked_s,) = claims(bench)
+    end_s = next(t.time_s for t in bench.told if t.kind == "ended")
+    assert bench.of("claimed") == [('<step><walk s="3"/></step>',)]
+    assert end_s - asked_s > 2.0 and bench.ended == [(0, "")]
+
+
+def test_a_task_at_which_nobody_looks_again_ends_unverified() -> None:
+    bench = Bench(script(WALK), agrees=False)
+    bench.plan("walk")
+    bench.run(30)
+    assert bench.ended == [(0, "unverified: System 2 did not look again within 8 s")]
+
+
+def test_without_a_system_2_the_end_is_unverified_at_once() -> None:
+    bench = Bench(script(WALK), plans=False)
+    bench.run(8)
+    assert bench.ended == [(0, "unverified: no second layer plans here")] and claims(bench) == []
+
+
+def test_what_was_missing_is_done_before_the_end() -> None:
+    bench = Bench(script(WALK, then=GOOD), agrees=False)
+    bench.plan("walk")
+    bench.run(6)
+    assert bench.of("done") == [("t1",)] and bench.ended == []
+    bench.agrees = True
+    bench.plan("walk", "nod", revision=2)
+    bench.run(20)
+    assert bench.calls() == ["walk", "nod"] and bench.ended == [(0, "")] and len(claims(bench)) == 2
+
+
+def test_a_look_that_cannot_be_had_does_not_end_the_step_that_runs() -> None:
+    bench = Bench(script(WALK), agrees=False)
+    bench.plan("walk")
+    while not claims(bench):
+        bench.run(0.01)
+    bench.hear(Plan(2, True, (Subtask("t1", "walk"),), reason="the model is gone", made_by=FALLBACK))
+    bench.run(1)
+    assert bench.ended == []
+    bench.run(4)
+    assert bench.ended == [(0, "unverified: the model is gone")] and bench.calls() == ["walk"]
+
+
+def test_a_failed_last_step_is_held_for_done_anew() -> None:
+    bench = Bench(script(WALK, then=GOOD))
+    bench.body.fails = lambda call: "blocked" if call.function == "walk" else ""
+    bench.plan("walk")
+    bench.run(20)
+    assert bench.calls() == ["nod"] and bench.ended == [(0, "")] and len(claims(bench)) == 2
+
+
+def test_a_pause_is_no_time_in_which_nobody_looks() -> None:
+    bench = Bench(script(WALK), agrees=False)
+    bench.plan("walk")
+    bench.run(6)
+    bench.hear(Paused())
+    bench.run(60)
+    assert bench.ended == []
+    bench.hear(Resumed())
+    bench.run(10)
+    assert bench.ended[0][1].startswith("unverified")
+
+
+# -- criteria by code -----------------------------------------------------------------------------------------------------
+
+
+def look(bench: Bench, seconds: float) -> None:
+    """Let time pass while the robot observes."""
+    for _ in range(round(seconds / 0.1)):
+        bench.run(0.1)
+        bench.hear(Observed())
+
+
+def test_a_mark_whose_criteria_do_not_hold_is_refused_and_the_model_told() -> None:
+    bench = Bench(script(WALK, then=GOOD))
+    bench.plan("nod", criteria=["times_done('nod') >= 1"])
+    bench.run(20)
+    assert bench.calls() == ["walk", "nod"] and bench.of("done") == [("t1",)] and bench.ended == [(0, "")]
+    (fault,) = bench.model.of()[1].blocks["FAULTS"]
+    assert "t1" in fault and "times_done('nod') >= 1" in fault
+
+
+def test_steps_behind_a_refused_mark_are_not_begun() -> None:
+    far = '<step><nod/></step><subtask_complete/><step><walk s="3"/></step><step><walk s="2"/></step><subtask_complete/>'
+    bench = Bench(script(far, then=GOOD), accessors=ACCESSORS, settings={"queue_steps": 5})
+    bench.plan("go", "walk", criteria=["room() == 'office'", ""])
+    bench.run(1.0)
+    while not any("FAULTS" in q.blocks for q in bench.model.of()):
+        look(bench, 0.1)
+    walked = [e for e in bench.events if e.kind is CallKind.STARTED and e.function == "walk"]
+    assert len(walked) <= 1 and bench.of("done") == []
+
+
+def test_the_observation_may_come_a_little_later_than_the_mark() -> None:
+    bench = Bench(script(WALK), accessors=ACCESSORS)
+    bench.plan("go", criteria=["room() == 'office'"])
+    while not bench.calls():
+        look(bench, 0.1)
+    look(bench, PROOF_S - 0.3)
+    assert bench.of("done") == []
+    bench.world.room = "office"
+    look(bench, 0.2)
+    assert bench.of("done") == [("t1",)]
+    bench.run(1)
+    assert bench.ended == [(0, "")] and len(bench.model.of()) == 1
+
+
+@pytest.mark.parametrize("criteria", ["the ball is near", "room() == ", "fly('x')", "done('no such skill')", ""])
+def test_criteria_that_are_no_expression_stop_nothing(criteria: str) -> None:
+    bench = Bench(script(WALK), accessors=ACCESSORS)
+    bench.plan("walk", criteria=[criteria])
+    bench.run(10)
+    assert bench.of("done") == [("t1",)] and bench.ended == [(0, "")]
+
+
+def test_criteria_over_what_is_not_known_stop_nothing() -> None:
+    bench = Bench(script(WALK), accessors=ACCESSORS)
+    bench.world.stale = True
+    bench.plan("walk", criteria=["room() == 'office'"])
+    bench.run(10)
+    assert bench.of("done") == [("t1",)] and bench.ended == [(0, "")]
+
+
+def test_criteria_that_never_hold_lose_against_a_model_that_insists() -> None:
+    bench = Bench(script(WALK, then="<subtask_complete/>"), accessors=ACCESSORS)
+    bench.plan("walk", criteria=["room() == 'moon'"])
+    look(bench, 20)
+    assert bench.of("done") == [("t1",)] and bench.ended == [(0, "")]
+    assert sum("does not hold" in f for q in bench.model.of() for f in q.blocks.get("FAULTS", [])) == REFUSALS
+
+
+@pytest.mark.parametrize(
+    ("calls", "expression", "expected"),
+    [
+        ([("nod", "DONE")], "done('nod')", True),
+        ([("nod", "FAILED")], "done('nod')", False),
+        ([("nod", "DONE"), ("nod", "DONE")], "times_done('nod') >= 2", True),
+        ([("walk", "DONE"), ("nod", "DONE")], "done_after('nod', 'walk')", True),
+        ([("nod", "DONE"), ("walk", "DONE")], "done_after('nod', 'walk')", False),
+        ([("nod", "DONE"), ("walk", "DONE"), ("nod", "DONE")], "done_after('nod', 'walk')", True),
+    ],
+)
+def test_what_was_done_can_be_asked(calls: list[tuple[str, str]], expression: str, expected: bool) -> None:
+    assert _holds(expression, calls) is expected
+
+
+def test_repetitions_within_one_call_count() -> None:
+    assert _holds("times_done('nod') == 5", [("nod", "DONE", {"times": 4}), ("nod", "DONE")])
+
+
+def _holds(expression: str, calls: Sequence[tuple[object, ...]]) -> bool | None:
+    done = [CallReport(str(name), (more or [{}])[0], str(outcome)) for name, outcome, *more in calls]  # type: ignore[arg-type]
+    table = trace_accessors(("nod", "walk"), lambda: done)
+    condition = read_condition(expression, table).expression
+    assert condition is not None
+    return holds(condition, View(None, table, WIRE_S).call)[0]
