@@ -56,6 +56,8 @@ UNVERIFIED = "unverified"
 """Stands before the reason why nobody has looked again at a task that ends as done."""
 SAY_S = 20.0
 """Longest time for last words."""
+LOST_ANSWERS = 3
+"""Answers in a row that could not be used after which an idle robot does without the model; of a silent model two."""
 HOPELESS = frozenset({int(ModelCode.MODEL_AUTH), int(ModelCode.MODEL_REFUSED), int(TaskCode.BUDGET_SPENT)})
 """Codes after which asking once more cannot help."""
 
@@ -156,6 +158,8 @@ class StepPlanner:
         """The revision under which the same has failed again and again: only another plan can help."""
         self._review_fault = ""
         self._rung, self._code, self._why, self._followed = Rung.MODEL, 0, "", False
+        self._lost = 0
+        """Useless answers in a row."""
         self._first_action: ModelCall[str] | None = None
         self._writing: StepWriting | None = None
         self._asked, self._asked_s = False, 0.0
@@ -574,13 +578,16 @@ class StepPlanner:
 
     def _useful(self) -> None:
         """Take note that an answer could be used."""
+        self._lost = 0
         if self._rung < Rung.COMMANDS:
             self._rung, self._code, self._why = Rung.MODEL, 0, ""
 
     def _useless(self, code: int, why: str) -> None:
         """Take note that an answer came to nothing; `code` 0 when it was there but could not be used."""
         self._code, self._why = code or int(ModelCode.MODEL_NOT_UNDERSTOOD), why
-        if self._rung is Rung.MODEL and code not in HOPELESS:
+        self._lost += 1
+        again = self._rung is Rung.MODEL or (not code and self._book.idle and self._lost < LOST_ANSWERS)
+        if again and code not in HOPELESS:
             self._rung = Rung.ONCE_MORE
         else:
             self._rung = Rung.COMMANDS if self._book.idle else Rung.QUEUE
