@@ -16,6 +16,7 @@ _COMMANDS = {
     "chat": "chat",
     "say": "say halt clear ps pause resume stop",
     "skills": "skills",
+    "grammar": "grammar",
     "teleop": "teleop",
     "watch": "observe watch",
     "prescriptions": "prescribe task guideline reflex",
