@@ -11,9 +11,10 @@ from xml.sax.saxutils import escape, quoteattr
 
 from bench.simulated_model.judging import advise, judge
 from bench.simulated_model.phrases import TEXTS, Goal, Meaning, asks_memory, understand, words
-from bench.simulated_model.policies import Run, StuckError, in_sight_is_found, skip, tried
+from bench.simulated_model.policies import PausedError, Run, StuckError, in_sight_is_found, outstanding, skip, tried
 from bench.simulated_model.prompt import SPOKEN, TEXT, Call, Facts, Question, said, with_article
 from bench.simulated_model.robot import Spot
+from bench.simulated_model.table import Planning
 from planners.prompts.blocks import Layer
 
 MANY = 24
@@ -21,11 +22,14 @@ MANY = 24
 _ENDS = re.compile(r"\b(?:sub)?task is (?:done|over|complete)\b")
 
 
-def answer(question: Question, *, greedy: bool = False) -> str:
+def answer(question: Question, *, greedy: bool = False, planning: Planning = "done") -> str:
     """Return what a competent model says to this prompt, of which it sees the text and nothing else. `greedy`: it takes what is
-    in sight for what it was told to look for elsewhere, where it is asked for the next steps only."""
+    in sight for what it was told to look for elsewhere, where it is asked for the next steps only. `planning`: how System 2
+    plans again."""
     if question.layer in (Layer.REACT, Layer.S1):
         return (_react if question.layer is Layer.REACT else _steps)(question, greedy)
+    if question.layer is Layer.S2:
+        return _subtasks(question, planning)
     return _LAYERS[question.layer](question)
 
 
@@ -121,16 +125,18 @@ def _steps(question: Question, greedy: bool) -> str:
 # -- System 2 ---------------------------------------------------------------------------------------------------------
 
 
-def _subtasks(question: Question) -> str:
+def _subtasks(question: Question, planning: Planning) -> str:
     """Return the subtasks at first, afterwards mostly that they stay."""
     meaning, listed = _meaning(question), question.items("PLAN")
     if not meaning.understood:
         why = next((call.arguments["text"] for goal in meaning.goals for call in goal.calls), "I do not know how to do that.")
         return f"<give_up>{escape(why)}</give_up>"
-    goals = list(_written(meaning, question))
+    goals = list(_written(meaning.goals, question, question.facts.spot, way_first=planning != "naive"))
     events = [_event(watch) for watch in meaning.watches]
     if not listed:
         return "\n".join([*(_subtask(goal) for goal in goals), *events])
+    if planning != "words":
+        return _planned_again(question, meaning, listed, planning)
     have = {_key(goal) for subtask in listed for goal in _goals(subtask, question)}
     if any(_key(goal) not in have for goal in goals if goal.kind != "go") and not have >= {_key(g) for g in meaning.goals}:
         known = {str(subtask.get("description", "")).lower(): subtask for subtask in listed}
@@ -141,7 +147,7 @@ def _subtasks(question: Question) -> str:
             if not (old and _done(old))
         ]
         return "\n".join([*lines, *events])
-    if all(_done(subtask) for subtask in listed):
+    if question.blocks.get("CLAIM") or all(_done(subtask) for subtask in listed):
         return "<achieved/>"
     plan, current = _plan(question)
     run = _run(question)
@@ -153,16 +159,44 @@ def _subtasks(question: Question) -> str:
     return "<keep/>"
 
 
-def _written(meaning: Meaning, question: Question) -> Iterator[Goal]:
+def _planned_again(question: Question, meaning: Meaning, listed: Sequence[Mapping[str, Any]], planning: Planning) -> str:
+    """Return what is to become of a plan by what DONE and RUNNING do not bear out of the task: it stays where its open subtasks
+    are just that. Of a task that is held for done no subtask counts as open."""
+    claimed, run = bool(question.blocks.get("CLAIM")), _run(question)
+    missing, ended = outstanding(run, meaning.goals)
+    if isinstance(ended, StuckError) and not run.written:
+        return f"<give_up>{escape(_sentence(str(ended)))}</give_up>"
+    if isinstance(ended, PausedError) and not run.written:
+        # The first of these is under way, and with a choice that is being made all of them.
+        missing = () if any(call.branches and call.pending for call in run.calls) else missing[1:]
+    left = [subtask for subtask in listed if not (claimed or _done(subtask))]
+    known = [(_key(goal), f"<subtask id={_attribute(subtask)}/>") for subtask in left for goal in _goals(subtask, question)]
+    wanted = [_key(goal) for goal in missing]
+    if [key for key, _ in known if key in wanted] != wanted:
+        lines: list[str] = []
+        for goal in _written(missing, question, run.start, way_first=planning != "naive"):
+            kept = next((one for one in known if one[0] == _key(goal)), None)
+            if kept is None:
+                lines.append(_subtask(goal))
+            else:
+                known.remove(kept)
+                lines += [] if kept[1] in lines else [kept[1]]
+        return "\n".join([*lines, *(_event(watch) for watch in meaning.watches)])
+    under_way = any(call.pending for call in run.calls)
+    return "<achieved/>" if claimed or not (left or under_way) else "<keep/>"
+
+
+def _written(goals: Sequence[Goal], question: Question, start: Spot | None, *, way_first: bool) -> Iterator[Goal]:
     """Yield a goal a subtask, the way to the place of a search before it, and the point where the task began."""
     before = None
-    for goal in meaning.goals:
+    for goal in goals:
         there = any(question.facts.room in (place, place.split("_")[0]) for place in goal.places)
-        if goal.kind == "find" and goal.places and not there and not (before and before.places == goal.places):
+        way = goal.kind == "find" and goal.places and not there and not (before and before.places == goal.places)
+        if way and way_first:
             yield Goal("go", places=goal.places, name=goal.name)
-        yield _placed(goal, question.facts.spot)
+        yield _placed(goal, start)
         before = goal
-    if not meaning.goals:
+    if not goals:
         yield Goal("do", name="watch out and stay where you are until told otherwise")
 
 
@@ -173,7 +207,8 @@ def _placed(goal: Goal, start: Spot | None) -> Goal:
 
 
 def _key(goal: Goal) -> str:
-    return f"{goal.kind} {words(goal).partition(' at x')[0].lower()}"
+    """Return what is equal for goals that mean the same, whether or not they say where the task began."""
+    return f"{goal.kind} {words(_placed(goal, (0.0, 0.0))).partition(' at x')[0].lower()}"
 
 
 def _sentence(text: str) -> str:
@@ -211,7 +246,7 @@ def _react(question: Question, greedy: bool) -> str:
             tried(noticed, watch.goals)
             run.written = run.written or noticed.written
     if not run.written:
-        ended = tried(run, goals)
+        _, ended = outstanding(run, goals)
     if run.written:
         return f"<think>{_thought(run)}</think>{run.written[0].source}"
     if isinstance(ended, StuckError):
@@ -243,8 +278,11 @@ def _in_order(calls: Sequence[Call]) -> list[str]:
 
 def _whole_plan(question: Question) -> str:
     """Return all calls in order, as if each went well."""
+    goals = _meaning(question).goals
+    missing, _ = outstanding(_run(question), goals)
     run = _run(question, MANY, blind=True)
-    tried(run, _meaning(question).goals)
+    skip(run, goals[: len(goals) - len(missing)])
+    tried(run, missing)
     thoughts = [f"Step {number}: {_in_words(call)}." for number, call in enumerate(run.written, 1)]
     return (
         "\n".join([f"<think>{' '.join(thoughts)}</think>", *_in_order(run.written)])
@@ -265,7 +303,6 @@ def _stream(question: Question) -> str:
 
 _LAYERS: Mapping[Layer, Callable[[Question], str]] = {
     Layer.S1P: _first,
-    Layer.S2: _subtasks,
     Layer.S3: advise,
     Layer.JUDGE: judge,
     Layer.PLAN_AND_EXECUTE: _whole_plan,

@@ -165,6 +165,17 @@ def tried(run: Run, goals: Sequence[Goal], rest: Sequence[Goal] = ()) -> Excepti
     return None
 
 
+def outstanding(run: Run, goals: Sequence[Goal]) -> tuple[Sequence[Goal], Exception | None]:
+    """Follow the goals of a task along what was done and is under way; return those that are not yet borne out by it, and what
+    ended that. All that plan a task anew go by this: System 2, ReAct, and plan-and-execute."""
+    for index, goal in enumerate(goals):
+        written = len(run.written)
+        ended = tried(run, [goal], goals[index + 1 :])
+        if ended is not None or len(run.written) > written:
+            return goals[index:], ended
+    return (), None
+
+
 def skip(run: Run, goals: Sequence[Goal]) -> None:
     """Pass the calls of goals that count as reached."""
     room, run.room = run.room, 0

@@ -7,7 +7,7 @@ import functools
 import json
 import re
 import xml.etree.ElementTree as ET
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -251,9 +251,10 @@ class Question:
         if self.layer is Layer.STREAM and "DONE" not in self.blocks:
             results = [result for turn in self._turns() for result in results_of(turn)]
             return tuple(Call(r.function, dict(r.arguments), r.outcome, r.message) for r in results)
-        done = (call for item in self.items("DONE") for call in _told(item))
+        done = tuple(call for item in self.items("DONE") for call in _told(item))
+        last = self.text("CLAIM", "last_step")
         queued = (call for item in self.blocks.get("QUEUE", []) for call in calls_in(_source(item)))
-        return (*done, *self._running(), *queued)
+        return (*done, *self._running(), *_rest_of(last, [call for call in done if call.pending]), *queued)
 
     def _turns(self) -> list[str]:
         """Return the messages that belong to the present instruction: those since its turn 0."""
@@ -269,10 +270,7 @@ class Question:
         for item in self.items("RUNNING"):
             begun = [call for told in (item, *_list(item.get("calls"))) for call in _told(told, "RUNNING")]
             yield from begun
-            names = {call.function for call in begun}
-            step = calls_in(_source(item))
-            rest = next((i + 1 for i, call in enumerate(step) if names & set(_functions(call))), 0)
-            yield from (replace(call, state="RUNNING") for call in step[rest:])
+            yield from _rest_of(_source(item), begun)
 
 
 @functools.lru_cache(maxsize=16)
@@ -281,6 +279,13 @@ def _robot(system: str) -> Robot:
     places = [place for place in read_blocks(system).get("PLACES", []) if isinstance(place, dict)]
     name = _NAME.search(system)
     return Robot(skills_in(system), places, name[1] if name else "")
+
+
+def _rest_of(step: str, begun: Sequence[Call]) -> Iterator[Call]:
+    """Yield what a running step still does behind the calls of it that have begun."""
+    names, calls = {call.function for call in begun}, calls_in(step)
+    rest = next((i + 1 for i, call in enumerate(calls) if names & set(_functions(call))), 0)
+    yield from (replace(call, state="RUNNING") for call in calls[rest:])
 
 
 def _functions(call: Call) -> Iterator[str]:

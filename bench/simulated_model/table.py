@@ -17,6 +17,10 @@ from planners.models.config import Prices
 from skill_kernel.config.yaml_text import read_yaml, what_is_wrong
 
 ErrorKind = Literal["wrong_call", "malformed", "stale_belief", "silence"]
+ErrorModel = Literal["fair", "first"]
+Planning = Literal["done", "words", "naive"]
+"""Policies of System 2: by what DONE does not bear out; by the words of the plan alone; as the first, without the way to a room
+as a subtask of its own."""
 Share = Annotated[float, Field(ge=0.0, le=1.0, allow_inf_nan=False)]
 Positive = Annotated[float, Field(gt=0.0, allow_inf_nan=False)]
 NotNegative = Annotated[float, Field(ge=0.0, allow_inf_nan=False)]
@@ -45,9 +49,13 @@ class Rate(_Part):
 
 
 class Errors(_Part):
-    """`rate`: share of the answers that is spoiled; `shares`: how, in sum 1."""
+    """`rate`: share of the answers that is spoiled; `shares`: how, in sum 1; `ends`: share of the wrong calls that end the
+    task, or the asked part of it, too early. The model `first` knows no such ends but System 2's, and takes a stale belief from
+    whatever was shown for the same instruction."""
 
     rate: Share = 0.0
+    model: ErrorModel = "fair"
+    ends: Share = 0.0
     shares: dict[ErrorKind, Share]
 
     @model_validator(mode="after")
@@ -83,6 +91,7 @@ class Table(_Part):
     cache: Cache = Cache()
     errors: Errors
     greedy: Share = 0.0
+    planning: Planning = "done"
 
     @model_validator(mode="after")
     def _has_rows(self) -> Table:
@@ -91,10 +100,16 @@ class Table(_Part):
         return self
 
     def with_options(
-        self, *, seed: int | None = None, errors: float | None = None, scales: Mapping[str, float] | None = None
+        self,
+        *,
+        seed: int | None = None,
+        errors: float | None = None,
+        scales: Mapping[str, float] | None = None,
+        error_model: ErrorModel | None = None,
+        planning: Planning | None = None,
     ) -> Table:
-        """Return the table with another seed, one error rate for all rows, and rows made slower by factors above 1. Raises
-        TableError for a factor that is not positive or a row that is not there."""
+        """Return the table with another seed, one error rate for all rows, rows made slower by factors above 1, another error
+        model, another policy of System 2. Raises TableError for a factor that is not positive or a row that is not there."""
         rows = dict(self.rows)
         for name, factor in (scales or {}).items():
             if name not in rows:
@@ -111,7 +126,10 @@ class Table(_Part):
                 raise TableError(f"an error rate lies between 0 and 1, not at {errors}")
             changed = self.errors.model_copy(update={"rate": errors})
             rows = {n: r.model_copy(update={"errors": None}) for n, r in rows.items()}
-        return self.model_copy(update={"rows": rows, "errors": changed, "seed": self.seed if seed is None else seed})
+        if error_model is not None:
+            changed = changed.model_copy(update={"model": error_model})
+        update: dict[str, object] = {"rows": rows, "errors": changed, "seed": self.seed if seed is None else seed}
+        return self.model_copy(update=update | ({} if planning is None else {"planning": planning}))
 
 
 class Draw:
