@@ -16,8 +16,8 @@ from bench.simulated_model.model_dialects import CHARS_PER_TOKEN, Answer, Record
 from bench.simulated_model.model_faults import Fault
 from bench.simulated_model.model_server import ModelServer
 from bench.simulated_model.prompt import Question
-from bench.simulated_model.spoiling import malformed, wrong_call
-from bench.simulated_model.table import Cache, Draw, ErrorKind, Table
+from bench.simulated_model.spoiling import early_end, malformed, other_plan, wrong_call
+from bench.simulated_model.table import Cache, Draw, ErrorKind, Errors, Planning, Table
 
 _log = logging.getLogger(__name__)
 SILENT_S = 3600.0
@@ -87,13 +87,15 @@ class SimulatedModel:
             cached = self._prefixes.cached_tokens(name, request.prompt, request.at_s)
             earlier = self._earlier(question)
         draw = Draw(self._table.seed, name, request.prompt, turn)
-        kind = draw.error(row.errors or self._table.errors)
+        errors = row.errors or self._table.errors
+        kind = draw.error(errors)
         if kind == "stale_belief" and earlier is None:
             kind = "wrong_call"
         greedy = draw.random("greedy").random() < self._table.greedy
-        text = _answered(replace(question, shown=earlier) if kind == "stale_belief" else question, greedy)
+        believed = replace(question, shown=earlier) if kind == "stale_belief" else question
+        text = _answered(believed, greedy, self._table.planning)
         if kind == "wrong_call":
-            text = wrong_call(text, question.robot, draw.random("wrong call"))
+            text = self._wrong(text, question, draw, errors)
         elif kind == "malformed":
             text = malformed(text, draw.random("malformed"))
         delay_s, rate = draw.first_token_s(row), draw.tokens_per_s(row)
@@ -109,6 +111,16 @@ class SimulatedModel:
             fault=Fault.silence(0, SILENT_S) if kind == "silence" else None,
         )
 
+    def _wrong(self, text: str, question: Question, draw: Draw, errors: Errors) -> str:
+        """Return a wrong answer; where the errors are fair, a share of them ends something too early in every layer."""
+        chance = draw.random("wrong call")
+        if errors.model == "fair":
+            if draw.random("end").random() < errors.ends and (ending := early_end(text, question.layer, chance)):
+                return ending
+            if "<keep/>" in text:
+                return other_plan(question, chance)
+        return wrong_call(text, question.robot, chance)
+
     def _turn(self, prompt: str) -> int:
         """Return how often this prompt was asked before."""
         key = _hash(prompt.encode("utf-8", "surrogatepass"))
@@ -119,10 +131,13 @@ class SimulatedModel:
         return turn
 
     def _earlier(self, question: Question) -> str | None:
-        """Return another observation that was shown for the same task before this one."""
+        """Return another observation that was shown for the same task before this one. A task begins with a question to which
+        nothing is planned, done or queued."""
         key, observed = question.instruction, question.observed
         if not key or not question.facts.fields:
             return None
+        if self._table.errors.model == "fair" and not any(question.blocks.get(title) for title in _GOES_ON):
+            self._shown.pop(key, None)
         kept = self._shown.setdefault(key, deque(maxlen=4))
         if len(self._shown) > MAX_TASKS:
             del self._shown[next(iter(self._shown))]
@@ -136,10 +151,14 @@ def _hash(data: bytes) -> bytes:
     return hashlib.sha256(data).digest()
 
 
-def _answered(question: Question, greedy: bool) -> str:
+_GOES_ON = ("PLAN", "DONE", "RUNNING", "QUEUE", "FAULTS", "CONDITION")
+"""Blocks of a prompt about a task that has begun before."""
+
+
+def _answered(question: Question, greedy: bool, planning: Planning) -> str:
     """Return the honest answer; a fault of a policy is logged, and the client is still answered."""
     try:
-        return answer(question, greedy=greedy) or APOLOGY
+        return answer(question, greedy=greedy, planning=planning) or APOLOGY
     except Exception:  # noqa: BLE001 - whatever is wrong with the policy, the client waits for an answer
         _log.exception("no answer to the prompt of layer %s for %r", question.layer.value, question.instruction[:200])
         return APOLOGY

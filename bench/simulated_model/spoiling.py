@@ -6,10 +6,12 @@ from __future__ import annotations
 import random
 import re
 from collections.abc import Iterator, Sequence
+from xml.sax.saxutils import escape, quoteattr
 
-from bench.simulated_model.prompt import FRAMES
+from bench.simulated_model.prompt import FRAMES, Question
 from bench.simulated_model.robot import Robot
 from planners.language.compose import tag
+from planners.prompts.blocks import Layer
 
 _TAG = re.compile(r"<([\w.:\-]+)((?:\s+[\w.:\-]+=\"[^\"]*\")*)\s*/>")
 _ATTRIBUTE = re.compile(r'([\w.:\-]+)="([^"]*)"')
@@ -34,6 +36,35 @@ def wrong_call(answer: str, robot: Robot, chance: random.Random) -> str:
         call = tag(chance.choice(able), {}) if able else ""
         return (f"<step>{call}</step>" if "<nothing/>" in answer else call) if call else answer
     return "<achieved/>" if "<keep/>" in answer else _swapped(answer, robot, chance)
+
+
+_ENDS = {Layer.S1: "<subtask_complete/>", Layer.S2: "<achieved/>", Layer.REACT: "<plan_done/>", Layer.STREAM: "<plan_done/>"}
+
+
+def early_end(answer: str, layer: Layer, chance: random.Random) -> str:
+    """Return the answer of one who holds for done what is not: the layer's own word for that, or a plan that breaks off.
+    Nothing for a layer that ends nothing."""
+    if layer is Layer.PLAN_AND_EXECUTE:
+        lines = answer.split("\n")
+        return "\n".join(lines[: chance.randrange(2, len(lines))]) if len(lines) > 2 else ""
+    return _ENDS.get(layer, "")
+
+
+def other_plan(question: Question, chance: random.Random) -> str:
+    """Return the plan that is to be kept with one subtask too few, two in the wrong order, or one about something else."""
+    left = [subtask for subtask in question.items("PLAN") if str(subtask.get("status", "")).upper() != "DONE"]
+    lines = [f"<subtask id={quoteattr(str(subtask.get('id', '')))}/>" for subtask in left]
+    if not lines:
+        return "<keep/>"
+    i = chance.randrange(len(lines))
+    if len(lines) == 1 or chance.random() < 1 / 3:
+        text, criteria = (str(left[i].get(key, "")) for key in ("description", "criteria"))
+        lines[i] = f"<subtask criteria={quoteattr(criteria)}>{escape(_swapped(text, question.robot, chance))}</subtask>"
+    elif chance.random() < 1 / 2:
+        del lines[i]
+    else:
+        lines[i - 1], lines[i] = lines[i], lines[i - 1]
+    return "\n".join(lines)
 
 
 def _other_call(found: re.Match[str], robot: Robot, able: Sequence[str], chance: random.Random) -> str:

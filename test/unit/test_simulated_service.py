@@ -9,13 +9,13 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 from kalos_fake import registry
-from layer_prompts import OPTIONS, S1P, S2, baseline, observed, thing
+from layer_prompts import OPTIONS, S1P, S2, baseline, call, observed, thing
 from typer.testing import CliRunner
 
 from bench.baselines import ReactPlanner
@@ -34,6 +34,7 @@ from planners.models.base import CancelToken, Message, ModelError, ModelRequest,
 from planners.models.config import load_models, parse_spec
 from planners.models.factory import make_client
 from planners.prompts.blocks import block
+from planners.prompts.prompt import CallReport
 from planners.strategies.layered.prompts import first_action_message
 from planners.strategies.turns import Known
 from skill_kernel.codes import ModelCode
@@ -63,8 +64,10 @@ def request_of(system: str, user: str, model: str = "planner") -> RecordedReques
     return RecordedRequest("/v1/chat/completions", {}, body, time.monotonic())
 
 
-def react(observation: dict[str, Any], instruction: str = "Check what is in front of you.") -> RecordedRequest:
-    request = baseline(ReactPlanner).begin(instruction, known=Known(observation))
+def react(
+    observation: dict[str, Any], instruction: str = "Check what is in front of you.", done: Sequence[CallReport] = ()
+) -> RecordedRequest:
+    request = baseline(ReactPlanner).begin(instruction, known=Known(observation), done=done)
     return request_of(request.system, request.messages[-1].text)
 
 
@@ -181,8 +184,8 @@ def test_so_many_answers_go_wrong_as_the_rate_says() -> None:
 def test_a_stale_belief_answers_from_what_was_seen_before() -> None:
     model = SimulatedModel(only("stale_belief"))
     model(react(observed(things=[thing("chair", 2.0)])))
-    stale = model(react(observed()))
-    honest = SimulatedModel(table())(react(observed()))
+    stale = model(react(observed(), done=[call("nod")]))
+    honest = SimulatedModel(table())(react(observed(), done=[call("nod")]))
     assert "chair 2.0 metres" in stale.text
     assert "chair" not in honest.text
 
