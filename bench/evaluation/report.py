@@ -8,8 +8,8 @@ from pathlib import Path
 
 from bench.evaluation.measures import FILLERS, first_action
 from bench.evaluation.runner import Key, Results, counts
-from bench.evaluation.statistics import Crossing, Line, crossings
-from bench.evaluation.tables import Table, aims, failures, left_out, sweep, table3, table4, token_table
+from bench.evaluation.statistics import Crossing, Line, crossings, interval
+from bench.evaluation.tables import Table, aims, failures, left_out, sweep, table3, table4, token_table, truthful
 from bench.evaluation.tasks import MAIN_TASKS
 from bench.evaluation.trace import Trace
 
@@ -26,7 +26,8 @@ def write_report(folder: Path, model: str, fast_model: str | None = None, table:
     setup = fitting[-1].fast_model, fitting[-1].table
     own = [(k, x) for k, x in of_model if (k.fast_model, k.table) == setup]
     lines = [_complete(x, folder) for x in {k: x for k, x in own if counts(x)}.values()]
-    tables = [table3(lines), aims(lines), table4(lines), token_table(lines), failures(lines), left_out([x for _, x in own])]
+    tables = [table3(lines), truthful(lines), aims(lines), table4(lines), token_table(lines), failures(lines)]
+    tables.append(left_out([x for _, x in own]))
     if len({x["fast_scale"] for x in lines}) > 1:
         tables.append(sweep(lines))
     if len({x["error"] for x in lines}) > 1:
@@ -87,7 +88,13 @@ def draw(
     axes = figure.add_axes((0.1, 0.13, 0.86, 0.76))
     for name, curve in rates.items():
         errors = sorted(curve)
-        axes.plot([100 * e for e in errors], [100 * curve[e] for e in errors], marker="o", color=COLOURS[name], label=name)
+        low, high = zip(*(interval(round(curve[e] * counts[name, e]), counts[name, e]) for e in errors), strict=True)
+        bars = [
+            [100 * (curve[e] - a) for e, a in zip(errors, low, strict=True)],
+            [100 * (b - curve[e]) for e, b in zip(errors, high, strict=True)],
+        ]
+        points = [100 * e for e in errors], [100 * curve[e] for e in errors]
+        axes.errorbar(*points, yerr=bars, marker="o", capsize=3, color=COLOURS[name], label=name)
         for e in errors:
             point = 100 * e, 100 * curve[e]
             axes.annotate(f"n={counts[name, e]}", point, fontsize=6, xytext=(3, 4), textcoords="offset points")
@@ -100,6 +107,6 @@ def draw(
     for side in ("top", "right"):
         axes.spines[side].set_visible(False)
     axes.legend(fontsize=8, frameon=False)
-    axes.set_title("success over the model's error rate, judged by the simulator", fontsize=10, loc="left")
+    axes.set_title("success over the model's error rate, by what was true; bars: 95 %", fontsize=10, loc="left")
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, format="png")

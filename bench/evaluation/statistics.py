@@ -50,6 +50,32 @@ def total(line: Line) -> float | None:
     return line.get("total_s") if line.get("status") else None
 
 
+def interval(hits: int, n: int, z: float = 1.96) -> tuple[float, float]:
+    """Return the Wilson interval of a share, of 95 % by default. Raises ValueError without trials."""
+    if not 0 <= hits <= n or not n:
+        raise ValueError(f"{hits} of {n} is no share of trials")
+    middle, spread = hits + z * z / 2, z * math.sqrt(hits * (n - hits) / n + z * z / 4)
+    return max(0.0, (middle - spread) / (n + z * z)), min(1.0, (middle + spread) / (n + z * z))
+
+
+def share(hits: int, n: int) -> str:
+    """Return a share in percent with its interval and how many it is of."""
+    if not n:
+        return "–"
+    low, high = interval(hits, n)
+    return f"{100 * hits / n:.1f} [{100 * low:.1f}, {100 * high:.1f}] ({n})"
+
+
+def falsely_done(line: Line) -> bool:
+    """Return whether a process ended as SUCCESS although the judge says that its task was not done."""
+    return line.get("status") == "SUCCESS" and not line["success"]
+
+
+def unverified(line: Line) -> bool:
+    """Return whether a process said at its end that nobody had looked again."""
+    return str(line.get("message", "")).startswith("unverified")
+
+
 def successes(lines: Sequence[Line]) -> str:
     """Return how many of how many."""
     return f"{sum(bool(x['success']) for x in lines)}/{len(lines)}" if lines else "–"

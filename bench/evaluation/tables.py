@@ -9,7 +9,20 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from bench.evaluation.runner import counts
-from bench.evaluation.statistics import Line, Spread, normalised, ratio, reasons, successes, tokens, total, wait
+from bench.evaluation.statistics import (
+    Line,
+    Spread,
+    falsely_done,
+    normalised,
+    ratio,
+    reasons,
+    share,
+    successes,
+    tokens,
+    total,
+    unverified,
+    wait,
+)
 from bench.evaluation.tasks import ADD_ONS, CONCURRENT_TASKS, MAIN_TASKS
 
 PAPER3 = {
@@ -150,6 +163,20 @@ def aims(lines: Sequence[Line]) -> Table:
     for name, figure, paper in (("TTFA", react, 1.46), ("step wait", waits.get("react", none), 1.25)):
         rows.append([f"ReAct's {name} [s], for comparison", str(figure), f"near {paper} (paper)", ""])
     return Table("Aims", ("figure", "measured", "aim", ""), rows)
+
+
+def truthful(lines: Sequence[Line]) -> Table:
+    """How often a task was done, and how often its process said so although it was not: T1 to T5, by error rate."""
+    rows = []
+    for name, own in _by_strategy(x for x in lines if x["task"] in MAIN_TASKS and x["fast_scale"] == 1.0).items():
+        for error in sorted({x["error"] for x in own}):
+            some = [x for x in own if x["error"] == error]
+            false = [x for x in some if falsely_done(x)]
+            tasks = [successes([x for x in some if x["task"] == task]) for task in MAIN_TASKS]
+            done = share(sum(bool(x["success"]) for x in some), len(some))
+            rows.append([name, f"{error:.0%}", done, share(len(false), len(some)), str(sum(map(unverified, false))), *tasks])
+    columns = ("strategy", "errors", "done [%]", "false success [%]", "of these unverified", *MAIN_TASKS)
+    return Table("Done, and said to be done: share, 95 % interval (trials)", columns, rows)
 
 
 def failures(lines: Sequence[Line]) -> Table:
