@@ -9,6 +9,8 @@ from typing import Any
 
 FALLBACK = "fallback"
 """`made_by` of a plan that no model made."""
+WHOLE = "task"
+"""Id of the subtask that is the whole instruction."""
 
 
 _DEPENDS = re.compile(r"\b(?:if|otherwise|unless|else|in case|depend(?:s|ing)|whether|whichever)\b", re.IGNORECASE)

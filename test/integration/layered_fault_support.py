@@ -131,7 +131,7 @@ def planned_in_layers(folder: Path, *, composed: str) -> Iterator[Robot]:
         "retry": {"max_retries": 0, "first_wait_s": 0.1, "max_wait_s": 0.2},
     }
     models = {"planner": {**entry, "model": "planner"}, "fast": {**entry, "model": "fast"}}
-    quick = {"action_planner": {"step_deadline_s": 4.0}, "task_planner": {"deadline_s": 4.0}}
+    quick = {"action_planner": {"step_deadline_s": 4.0, "begin_directly": False}, "task_planner": {"deadline_s": 4.0}}
     try:
         with brought_up(
             folder,

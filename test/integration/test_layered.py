@@ -26,6 +26,8 @@ RETRY = {"max_retries": 0, "first_wait_s": 0.05, "max_wait_s": 0.1}
 NOD = '<head_act action="nod" duration="1"/>'
 TURN_HEAD = '<head_pose yaw="40"/>'
 STAND = "<spider_stand/>"
+SLOWLY = {"plan_wait_s": 2.0, "step_deadline_s": 4.0, "begin_directly": False}
+"""Plain commands, too, are left to the model."""
 KEY = "sk-test-9fJ2kLm4Qp7RsT1vXz3Bc6Dn8"
 
 Answers = dict[Layer, str | Answer | Callable[[dict[str, list[Any]]], str | Answer]]
@@ -72,7 +74,7 @@ def robot(server: ModelServer, recording: Path, tmp_path_factory: pytest.TempPat
     model = {"provider": "openai", "model": "any", "base_url": server.openai_url, "retry": RETRY, "first_token_s": 4.0}
     model["api_key_env"] = "TEST_MODEL_KEY"
     recorded = {"provider": "record", "path": str(recording), "inner": model}
-    config = config_dir(folder, {"served": recorded}, action_planner={"plan_wait_s": 2.0, "step_deadline_s": 4.0})
+    config = config_dir(folder, {"served": recorded}, action_planner=SLOWLY)
     with pytest.MonkeyPatch.context() as environment:
         environment.setenv("TEST_MODEL_KEY", KEY)
         nodes = {*NODES, "task_planner"}
@@ -182,7 +184,7 @@ def test_a_model_that_fails_leaves_the_direct_commands(watch: Observer, server: 
     assert task.result(40.0).status == ProcessState.SUCCESS
     assert "head_act" in started(watch, task.process_id) and "text" not in started(watch, task.process_id)
     hows = [e.fallback for e in watch.of(task.process_id, ModelKind.DEGRADED) if e.layer == "s1"]
-    assert len(hows) == 2 and hows[-1].startswith("follows the direct commands")
+    assert len(hows) == 3 and hows[-1].startswith("follows the direct commands")
 
 
 def test_what_cannot_be_done_is_said_and_fails_with_the_reason(watch: Observer, server: ModelServer) -> None:

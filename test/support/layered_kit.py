@@ -12,6 +12,7 @@ from itertools import zip_longest
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
 from shell_kit import mapper
 
 from bench.dry_run import AssumedConditions, VirtualExecutor
@@ -220,6 +221,7 @@ class _Stream:
 
 
 DEFAULTS = {"deadline_s": 60.0, "max_output_tokens": 2048} | {p.name: p.default for p in Layered.parameters}
+DEFAULTS["begin_directly"] = False
 
 
 class Bench:
@@ -266,10 +268,13 @@ class Bench:
         self.budget: tuple[bool, float, str] = (True, 0.0, "")
         self.body = Body(self.clock)
         self._new_scheduler()
-        self.planner: Any = None
-        self.planner = StepPlanner(self.task, self, self)  # type: ignore[arg-type]
-        self.planner._commands = SimpleNamespace(read_wholly=self._read_commands)
         self._written = commands or {}
+        self.planner: Any = None
+        with pytest.MonkeyPatch.context() as patch:
+            parser = SimpleNamespace(read_wholly=self._read_commands)
+            patch.setattr("planners.language.client.OfflineClient", lambda about, routines: parser)
+            self.planner = StepPlanner(self.task, self, self)  # type: ignore[arg-type]
+        self.planner._commands = parser
 
     def _new_scheduler(self) -> None:
         self.scheduler = Scheduler(
@@ -356,7 +361,7 @@ class Bench:
         if isinstance(report, ProcessEvent) and report.kind is ProcessKind.CLAIMED:
             self._tell("claimed", report.plan_item)
             if self.agrees:
-                self._agree(self.planner._claim)
+                self.clock.call_later(0.0, lambda: self._agree(self.planner._claim))
         elif isinstance(report, ProcessEvent):
             self._tell("done" if report.kind is ProcessKind.SUBTASK_DONE else "fired", report.plan_item_id)
         elif not isinstance(report, ModelEvent):

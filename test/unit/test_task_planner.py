@@ -16,7 +16,7 @@ from skill_kernel.codes import ModelCode
 
 def test_it_asks_at_once_and_publishes_each_subtask_as_its_end_tag_is_written() -> None:
     bench = Bench(latency_s=0.0)
-    bench.run(0.0)
+    bench.run(0.2)
     (question,) = bench.asked
     assert question.blocks["TASK"] == [{"instruction": "find the ball and bark twice", "from": "ann"}]
     assert "PLAN" not in question.blocks and question.blocks["WHY"] == ["the task begins"]
@@ -74,7 +74,7 @@ def test_without_a_usable_answer_the_instruction_is_the_plan_and_a_later_answer_
 
 def test_a_first_plan_that_breaks_off_keeps_what_was_read_and_the_instruction_stands_for_the_rest() -> None:
     bench = Bench()
-    bench.run(0.0)
+    bench.run(0.2)
     bench.asked[0].write("<subtask>Find the ball</subtask><subtask>Ba")
     bench.planner.subtask_done("t1")
     bench.asked[0].end(int(ModelCode.MODEL_CONNECTION), "cut off")
@@ -309,6 +309,32 @@ def test_what_the_look_finds_missing_is_planned() -> None:
     assert bench.plans[-1].achieved
 
 
+def test_a_layer_that_never_agrees_does_not_send_the_robot_round_for_ever() -> None:
+    bench = claimed()
+    bench.planner.subtask_done("t2")
+    for _ in range(20):
+        bench.reply("<subtask>Bark once more</subtask>")
+        bench.run(1.0)
+        if bench.plans[-1].made_by == FALLBACK:
+            break
+        for subtask in bench.plans[-1].open:
+            bench.planner.claimed("<step><bark/></step>")
+            bench.run(1.0)
+            bench.planner.subtask_done(subtask.id)
+    assert "Bark once more" in bench.plans[-1].reason and not bench.plans[-1].open
+    assert [s[1] for s in bench.shown].count("Bark once more") in (2, 3) and len(bench.asked) < 10
+
+
+def test_what_is_named_missing_while_it_is_being_done_is_asked_about_again_afterwards() -> None:
+    bench = claimed()
+    bench.planner.subtask_done("t2")
+    bench.reply('<subtask id="t2"/>')
+    bench.run(1.0)
+    assert bench.asked[-1].blocks["CLAIM"] == [{"last_step": ""}]
+    bench.reply("<achieved/>")
+    assert bench.plans[-1].achieved
+
+
 @pytest.mark.parametrize("answers", [["<keep/>", "<keep/>"], [ModelCode.MODEL_CONNECTION]])
 def test_a_claim_that_nobody_answers_is_told_as_one_that_nobody_looked_at(answers: list[str | ModelCode]) -> None:
     bench = claimed()
@@ -326,6 +352,27 @@ def test_the_last_subtask_is_looked_at_also_where_nobody_said_that_it_was_the_la
     bench.planner.subtask_done("t2")
     bench.run(1.0)
     assert "CLAIM" in bench.asked[-1].blocks and not bench.plans[-1].over
+
+
+def test_a_plain_command_that_has_begun_is_looked_at_in_the_place_of_a_plan() -> None:
+    bench = Bench()
+    bench.planner.claimed("<step><bark/></step>")
+    bench.run(1.0)
+    (question,) = bench.asked
+    assert question.blocks["CLAIM"] == [{"last_step": "<step><bark/></step>"}] and "PLAN" not in question.blocks
+    bench.reply("<achieved/>")
+    assert bench.plans == []
+    bench.planner.subtask_done("task")
+    assert bench.plans[-1].achieved
+
+
+def test_what_a_plain_command_left_out_is_a_plan() -> None:
+    bench = Bench()
+    bench.planner.claimed("<step><bark/></step>")
+    bench.run(1.0)
+    bench.planner.subtask_done("task")
+    bench.reply("<subtask>Find the ball</subtask>")
+    assert bench.shown == [("t1", "Find the ball", "ACTIVE")] and not bench.plans[-1].over
 
 
 def test_one_word_of_one_model_ends_nothing_while_subtasks_are_open() -> None:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 from layered_kit import GOOD, WIRE_S, Bench, script
@@ -94,6 +95,57 @@ def test_a_pause_is_no_time_in_which_nobody_looks() -> None:
     bench.hear(Resumed())
     bench.run(10)
     assert bench.ended[0][1].startswith("unverified")
+
+
+# -- a plain command ------------------------------------------------------------------------------------------------------
+
+
+def direct(then: str = GOOD, *, first: str = "<nod/>", **more: Any) -> Bench:
+    """Return a process whose instruction the parser of direct commands understands wholly."""
+    settings = {"begin_directly": True}
+    return Bench(script(then=then), instruction="nod", commands={"nod": first}, settings=settings, **more)
+
+
+def test_a_plain_command_begins_before_any_model_is_asked_and_is_looked_at() -> None:
+    bench = direct()
+    bench.run(0.1)
+    assert [e.function for e in bench.events if e.kind is CallKind.STARTED] == ["step", "nod"]
+    assert bench.of("claimed") == [("<step><nod/></step>",)]
+    bench.run(10)
+    assert bench.calls() == ["nod"] and bench.ended == [(0, "")] and bench.model.questions == []
+
+
+def test_what_a_plain_command_left_out_is_planned() -> None:
+    bench = direct(then='<step><walk s="1"/></step><subtask_complete/>', agrees=False)
+    bench.run(0.3)
+    bench.agrees = True
+    bench.plan("walk a little")
+    bench.run(10)
+    assert bench.calls() == ["nod", "walk"] and bench.ended == [(0, "")] and bench.of("done") == [("task",), ("t1",)]
+
+
+def test_a_plan_that_holds_what_is_being_done_does_it_no_second_time() -> None:
+    bench = direct(then="<subtask_complete/>", agrees=False)
+    bench.run(0.1)
+    bench.agrees = True
+    bench.plan("nod")
+    bench.run(10)
+    assert bench.calls() == ["nod"] and bench.ended == [(0, "")]
+
+
+def test_a_plain_command_that_fails_is_handed_to_the_model() -> None:
+    bench = direct(then='<step><walk s="1"/></step><subtask_complete/>')
+    bench.body.fails = lambda call: "blocked" if call.function == "nod" else ""
+    bench.run(20)
+    assert bench.calls() == ["walk"] and bench.ended == [(0, "")]
+
+
+def test_a_task_that_is_planned_anew_does_not_begin_again() -> None:
+    bench = direct()
+    bench.run(0.1)
+    bench.interrupt()
+    bench.run(20)
+    assert bench.ended and len(bench.model.of()) >= 1
 
 
 # -- criteria by code -----------------------------------------------------------------------------------------------------

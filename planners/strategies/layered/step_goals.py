@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from planners.plan import FALLBACK, Plan, Subtask, SubtaskStatus
+from planners.plan import FALLBACK, WHOLE, Plan, Subtask, SubtaskStatus
 from planners.prompts.prompt import CallReport
 from planners.strategy import PlannerIO, StreamHandle, Task
 from skill_kernel.codes import CallCode, Outcome
@@ -236,8 +236,6 @@ class StepBook:
         return next((i for i in self._items if i.stream_id == stream_id and i.mark == mark and not i.begun), None)
 
 
-WHOLE = "task"
-"""Id of the subtask that is the whole instruction."""
 MAX_SAID = 160
 
 
@@ -249,6 +247,8 @@ class Goals:
         self.plan = Plan(revision=-1)
         """The newest plan; without subtasks while there is none."""
         self.done: set[str] = set()
+        self._whole = True
+        """False once System 2 has found something missing in what was held for the whole task."""
 
     def take(self, plan: Plan) -> bool:
         """Take a plan that was published; return whether it is newer than the one that is known."""
@@ -267,7 +267,7 @@ class Goals:
 
     def current(self) -> Subtask | None:
         """Return the first subtask that is neither done nor said to be done by what is queued."""
-        if WHOLE in self.done or self._book.marked(WHOLE):
+        if self._whole and not self._left(WHOLE):
             return None
         return next((s for s in self.plan.subtasks if self._left(s.id)), None)
 
@@ -283,7 +283,11 @@ class Goals:
     @property
     def over(self) -> bool:
         """Return whether nothing is left to do."""
-        return WHOLE in self.done or (self.plan.complete and self.current() is None)
+        return (self._whole and WHOLE in self.done) or (self.plan.complete and self.current() is None)
+
+    def reopen(self) -> None:
+        """Go on with what System 2 has found missing, though the whole task was held for done."""
+        self._whole = False
 
     def marked(self, subtask_id: str) -> Subtask | None:
         """Return the subtask whose mark was reached; None when it was done before."""

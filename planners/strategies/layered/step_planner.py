@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from function_tokens.markup import escape
 from planners.models.base import Message, ModelRequest
 from planners.models.model_call import CallEnd, ModelCall
-from planners.plan import FALLBACK, GlobalEvent, Plan, Subtask
+from planners.plan import FALLBACK, WHOLE, GlobalEvent, Plan, Subtask
 from planners.prompts.blocks import Layer
 from planners.prompts.prompt import CallReport
 from planners.scene import MOVED_M, SceneSnapshot, snapshot
@@ -20,7 +20,7 @@ from planners.strategies.layered.criteria import PROOF_S, Criteria, trace_access
 from planners.strategies.layered.global_events import GlobalEvents
 from planners.strategies.layered.prompts import first_action_message, first_action_system, step_message, step_system
 from planners.strategies.layered.step_answer import FirstActionReader, StepWriting
-from planners.strategies.layered.step_goals import BAD, WHOLE, Failures, Goals, StepBook, StepEnd, short, stop_sentence
+from planners.strategies.layered.step_goals import BAD, Failures, Goals, StepBook, StepEnd, short, stop_sentence
 from planners.strategy import Interrupted, Observed, Paused, PlannerEvent, PlannerIO, Restarted, Resumed, RobotView, Task
 from skill_kernel.clock import Clock, Timer
 from skill_kernel.codes import ModelCode, Outcome, TaskCode
@@ -177,8 +177,9 @@ class StepPlanner:
         self._stopping = False
         """True while it waits for a standstill before it speaks its last words."""
         self.state = State.RUNNING
-        self._ask_first_action()
-        self._plan_wait.begin(io.settings["plan_wait_s"] if self._plans else 0.0)
+        if not self._begin_directly():
+            self._ask_first_action()
+            self._plan_wait.begin(io.settings["plan_wait_s"] if self._plans else 0.0)
 
     # -- events -------------------------------------------------------------------------------------------------------
 
@@ -239,6 +240,8 @@ class StepPlanner:
             self._failed_under = None
             self._review.begin(None)
         self._plan_wait.begin(None if plan.complete else self._io.settings["plan_wait_s"])
+        if self._claim is not None and plan.open:
+            self._goals.reopen()
         if self._claim is not None and plan.made_by == FALLBACK:
             self._unseen = plan.reason or "System 2 could not look again"
         if plan.given_up:
@@ -387,6 +390,17 @@ class StepPlanner:
 
     # -- the first action ---------------------------------------------------------------------------------------------
 
+    def _begin_directly(self) -> bool:
+        """Begin with the whole task where it is a plain command, and hold it for done: no model need be waited for. System 2
+        looks whether something is missing while it runs."""
+        whole = self._io.settings["begin_directly"] and not self._task.done
+        source = self._read_commands(self._task.instruction, ()) if whole else ""
+        if source:
+            self._goals.fall_back()
+            self._book.send(source, subtask=WHOLE, mark=True)
+            self._claimed(f"<step>{source}</step>")
+        return bool(source)
+
     def _ask_first_action(self) -> None:
         task, robot, about = self._task, self._robot, self._robot.about
         deadline_s = self._io.settings["first_deadline_s"]
@@ -441,12 +455,8 @@ class StepPlanner:
 
     def _hold_for_done(self) -> None:
         """Have System 2 look at a task whose last step runs or has ended, and end when it agrees (TypeGo 6)."""
-        book, subtasks = self._book, self._goals.plan.subtasks
-        claim = (tuple(s.id for s in subtasks), book.failures, len(self._fired))
-        if self._plans and claim != self._claim:
-            self._claim, self._unseen = claim, ""
-            self._look_again.begin(None)
-            self._io.report(ProcessEvent(kind=ProcessKind.CLAIMED, plan_item=book.running_source))
+        book = self._book
+        self._claimed(book.running_source)
         if not book.idle or book.streams:
             return
         if book.fault:
@@ -455,6 +465,14 @@ class StepPlanner:
             self._end("everything is done", 0, f"{UNVERIFIED}: {self._unseen or 'no second layer plans here'}")
         else:
             self._look_again.within(self._io.settings["review_wait_s"])
+
+    def _claimed(self, last_step: str) -> None:
+        """Tell System 2 once that all that is left is being done."""
+        claim = (tuple(s.id for s in self._goals.plan.subtasks), self._book.failures, len(self._fired))
+        if self._plans and claim != self._claim:
+            self._claim, self._unseen = claim, ""
+            self._look_again.begin(None)
+            self._io.report(ProcessEvent(kind=ProcessKind.CLAIMED, plan_item=last_step))
 
     def _not_looked(self) -> None:
         wait_s = self._io.settings["review_wait_s"]

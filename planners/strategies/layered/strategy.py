@@ -21,6 +21,7 @@ class Layered(Strategy):
     wants = frozenset({Feed.PLANS, Feed.ADVICE, Feed.OBSERVATION})
     parameters = (
         *Stream.parameters,
+        Parameter("begin_directly", True, "layered: begin a plain command at once, before any model has answered"),
         Parameter("queue_steps", 3, "layered: steps that may wait", minimum=1, maximum=20),
         Parameter("refill_at", 1, "layered, cost_aware: ask for more steps when so few wait", minimum=0, maximum=20),
         Parameter("cost_aware", True, "layered: ask only when something has changed; else whenever there is room", live=True),

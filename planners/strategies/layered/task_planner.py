@@ -10,7 +10,7 @@ from typing import Any
 
 from planners.models.base import Message, ModelRequest
 from planners.models.model_call import CallEnd, Model, ModelCall
-from planners.plan import FALLBACK, Plan, Subtask, SubtaskStatus
+from planners.plan import FALLBACK, WHOLE, Plan, Subtask, SubtaskStatus
 from planners.prompts.blocks import Layer
 from planners.prompts.prompt import CallReport
 from planners.strategies.layered.prompts import plan_message
@@ -18,6 +18,7 @@ from planners.strategies.layered.task_answer import TaskAnswer, TaskReader, endi
 from planners.strategies.layered.task_reviews import Progress, Reasons, differences, labels, watched
 from planners.strategy import Parameter, Report, Task
 from skill_kernel.clock import Clock, Timer
+from skill_kernel.config.sections import shown
 from skill_kernel.events import ModelEvent, ModelKind
 
 PARAMETERS = (
@@ -49,12 +50,16 @@ class Asked:
     streamed: list[Subtask] = field(default_factory=list)
 
 
+BEGIN_S = 0.1
+"""Time in which the other layer may begin a plain command and ask for no plan."""
 URGENT_S, SETTLE_S, GAP_S = 0.2, 0.8, 0.8
 """Times from a result, an event or a resume, from a change of what is watched, and from the last answer, to the next question
 at the earliest; together no more than `review_s`."""
 SHOWN_CALLS = 20
 RETRY_S, RETRY_MAX_S = 2.0, 30.0
 """A model that gave no usable answer is asked again after the first, then after twice as long, up to the second."""
+MAX_DISAGREED = 4
+"""A task that is held for done is sent on so often at most: one of the two layers may be wrong for ever."""
 FORBIDDEN_S = 10.0
 """Time after which a question that the budget forbade is tried again."""
 
@@ -102,6 +107,8 @@ class TaskPlanner:
         self._weight = self._revised = self._faults = 0
         self._failed = self._awaited = self._paused = self._over = self._doubted = False
         self._claim: str | None = None
+        self._disagreed = 0
+        """Times that it found something missing in a task that was held for done."""
         self._agreed = False
         """True when it holds the task for done as soon as the other layer has marked all of it."""
         self._put_off = ""
@@ -110,7 +117,7 @@ class TaskPlanner:
         """Ask at once."""
         self._paused = paused
         why = "System 2 was started anew and does not know its former plan" if self._adopted else "the task begins"
-        self._happened(why, 0.0)
+        self._happened(why, BEGIN_S)
 
     # -- what happens -------------------------------------------------------------------------------------------------
 
@@ -132,9 +139,13 @@ class TaskPlanner:
 
     def subtask_done(self, subtask_id: str) -> None:
         """Note that the other layer has achieved a subtask, which is looked at again when what follows depends on it."""
-        if not any(s.id == subtask_id and not s.done for s in self.plan.subtasks):
+        if subtask_id == WHOLE:
+            subtasks = tuple(replace(s, status=SubtaskStatus.DONE) for s in self.plan.subtasks)
+            self.plan = replace(self.plan, complete=True, subtasks=subtasks)
+        elif any(s.id == subtask_id and not s.done for s in self.plan.subtasks):
+            self.plan = replace(self.plan, subtasks=with_done(self.plan.subtasks, subtask_id))
+        else:
             return
-        self.plan = replace(self.plan, subtasks=with_done(self.plan.subtasks, subtask_id))
         self._progress.achieved()
         following = next(iter(self.plan.open), None)
         if following is None and self.plan.complete:
@@ -388,14 +399,27 @@ class TaskPlanner:
         again = self._progress.repeated(plan.signature) if asked.failed else ""
         if again:
             self._finish(replace(self.plan, given_up=True, reason=again))
+        elif asked.claim is not None and (changed or not plan.open):
+            self._disagree(asked, answer, plan)
         elif changed:
-            self._claim = None if plan.open else self._claim
             self._revised += not asked.first
             reason = "" if asked.first else "; ".join(asked.why)
             self._publish(replace(plan, reason=reason, made_by=self._made_by))
         elif asked.failed:
             self._publish(replace(self.plan, reason="kept"))
         self._awaited = self._failed
+
+    def _disagree(self, asked: Asked, answer: TaskAnswer, plan: Plan) -> None:
+        """Send a task on that was held for done, a few times."""
+        self._disagreed += 1
+        if self._disagreed > MAX_DISAGREED:
+            missing = shown(", ".join(s.description or s.id for s in answer.subtasks), 120)
+            self._publish(replace(self.plan, reason=f"the layers do not agree; missing: {missing}", made_by=FALLBACK))
+        elif plan.open:
+            self._claim = None
+            self._publish(replace(plan, reason="; ".join(asked.why), made_by=self._made_by))
+        else:  # it named what was being done when it was asked
+            self.claimed("")
 
     def _give_up(self, asked: Asked, reason: str) -> None:
         """Take a second word for it where something is left to do, or the first one did not know what has happened."""
