@@ -5,19 +5,21 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn, get_args
 
 import typer
 
 if TYPE_CHECKING:
     from bench.evaluation.robot import Robot
+    from bench.evaluation.runner import Plan, Results
     from bench.evaluation.tables import Table
+    from bench.evaluation.trace import Trace
 
 bench = typer.Typer(name="bench", help="Measure a simulated robot against what is published.", no_args_is_help=True)
-SIMULATED = "simulated"
+SIMULATED, VIRTUAL = "simulated", "virtual"
 SEED = 7
 
 
@@ -37,6 +39,9 @@ def typego(
     ),
     errors: Annotated[str, typer.Option(help="error rates of the simulated model, 0 to 1")] = "0",
     fast_scales: Annotated[str, typer.Option(help="latencies of S1P's simulated model, as multiples of its row")] = "1",
+    error_model: Annotated[str, typer.Option(help="what goes wrong: fair, or first (docs/simulated_model.md)")] = "fair",
+    planning: Annotated[str, typer.Option(help="the simulated System 2's policy: done, words or naive")] = "done",
+    virtual: Annotated[bool, typer.Option("--virtual", help="T1 to T5 on a virtual clock: no ROS graph, no physics")] = False,
     out: Annotated[Path, typer.Option(help="folder of results.jsonl, traces, logs, tables and plots")] = Path("out/typego"),
     limit: Annotated[float, typer.Option(min=0, help="stop after so many seconds; the same command goes on later")] = 0.0,
     report: Annotated[bool, typer.Option("--report", help="run nothing: only the tables of what is there")] = False,
@@ -47,16 +52,19 @@ def typego(
 
     Exit status: 0 everything was run, 1 something is left, 2 it could not be begun.
     """
+    if virtual:
+        model = VIRTUAL if model == SIMULATED else _fail("--virtual asks the simulated model; leave --model out")
     try:
-        wanted = _words(tasks) or _all_tasks()
+        wanted = _words(tasks) or (_main_tasks() if virtual else _all_tasks())
         rates, scales = _rates(errors, 1.0), _rates(fast_scales, 100.0)
     except ValueError as error:
         _fail(str(error))
     _check(wanted, _words(strategies), model, (rates, scales) == ([0.0], [1.0]))
     whole, table = True, ""
     if not report:
-        table = _table(model)
-        whole = _run(model, fast_model, trials, wanted, _words(strategies), rates, scales, out, limit, table)
+        options = _options(error_model, planning) if model in (SIMULATED, VIRTUAL) else {}
+        table = _table(options) if model in (SIMULATED, VIRTUAL) else ""
+        whole = _run(model, fast_model, trials, wanted, _words(strategies), rates, scales, out, limit, table, options)
     from bench.evaluation.report import write_report
 
     tables = write_report(out, model, fast_model or None) if report else write_report(out, model, fast_model, table)
@@ -64,6 +72,23 @@ def typego(
         _show(one)
     print(f"tables: {out / 'tables.md'}" if tables else f"no results of the model '{model}' in {out / 'results.jsonl'}")
     raise typer.Exit(0 if whole else 1)
+
+
+def _main_tasks() -> list[str]:
+    from bench.evaluation.tasks import MAIN_TASKS
+
+    return list(MAIN_TASKS)
+
+
+def _options(error_model: str, planning: str) -> dict[str, Any]:
+    """Return the simulated model's options, as its table takes them."""
+    from bench.simulated_model.table import ErrorModel, Planning
+
+    given = {"error_model": (error_model, get_args(ErrorModel)), "planning": (planning, get_args(Planning))}
+    for name, (value, known) in given.items():
+        if value not in known:
+            _fail(f"--{name.replace('_', '-')} is '{value}'; use one of {', '.join(known)}")
+    return {name: value for name, (value, _) in given.items()}
 
 
 def _all_tasks() -> list[str]:
@@ -81,19 +106,19 @@ def _check(tasks: Sequence[str], strategies: Sequence[str], model: str, plain: b
         for name in given:
             if name not in known:
                 _fail(f"there is no {what} '{name}'; there is: {', '.join(known)}")
-    if model != SIMULATED and not plain:
+    if model == VIRTUAL and (others := [task for task in tasks if task not in _main_tasks()]):
+        _fail(f"--virtual has one process and no reflexes; it cannot run {', '.join(others)}")
+    if model not in (SIMULATED, VIRTUAL) and not plain:
         _fail("--errors and --fast-scales are those of the simulated model; leave them out or leave --model out")
 
 
-def _table(model: str) -> str:
-    """Return the hash of the simulated model's table, "" for another model."""
-    if model != SIMULATED:
-        return ""
+def _table(options: dict[str, Any]) -> str:
+    """Return the hash of the simulated model's table with these options."""
     from bench.evaluation.models import table_hash
     from bench.simulated_model.table import TableError
 
     try:
-        return table_hash()
+        return table_hash(**options)
     except TableError as error:
         _fail(str(error))
 
@@ -109,14 +134,21 @@ def _run(
     out: Path,
     limit: float,
     table: str,
+    options: dict[str, Any],
 ) -> bool:
+    from bench.evaluation.runner import Plan, Results
+
+    plan = Plan(tasks, strategies, trials, errors, fast_scales, model, fast_model, table)
+    results = Results(out / "results.jsonl")
+    if model == VIRTUAL:
+        return _run_virtually(plan, results, limit, options)
     # A domain of this run's own, unless one was chosen: no other robot is meant.
     os.environ.setdefault("ROS_DOMAIN_ID", str(1 + os.getpid() % 100))
     os.environ.setdefault("ROS_AUTOMATIC_DISCOVERY_RANGE", "LOCALHOST")
     try:
         from bench.evaluation.models import ModelProcessError, Models, simulated
         from bench.evaluation.robot import brought_up
-        from bench.evaluation.runner import Plan, Results, run
+        from bench.evaluation.runner import run
         from bench.evaluation.settings import settings
         from ghostshell_ros.launcher import LaunchError
         from ghostshell_ros.runtime.data import config_folder
@@ -129,18 +161,42 @@ def _run(
         with ExitStack() as stack:
             models = Models(model, fast_model)
             if model == SIMULATED:
-                models = stack.enter_context(simulated(error, scale, SEED, out / "model.log"))
+                words = [f"--{name.replace('_', '-')}={value}" for name, value in options.items()]
+                models = stack.enter_context(simulated(error, scale, SEED, out / "model.log", words))
             folder = settings(config_folder(), data / "config", models.entries)
             arguments = {"model": models.model, "config_dir": str(folder)}
             if fast := fast_model or models.fast_model:
                 arguments["fast_model"] = fast
             yield stack.enter_context(brought_up(arguments, data, log))
 
-    plan = Plan(tasks, strategies, trials, errors, fast_scales, model, fast_model, table)
     try:
-        return run(plan, Results(out / "results.jsonl"), bring_up, lambda line: print(line, flush=True), limit_s=limit)
+        return run(plan, results, bring_up, lambda line: print(line, flush=True), limit_s=limit)
     except (ModelProcessError, LaunchError) as error:
         _fail(str(error))
+    except KeyboardInterrupt:
+        print("broken off; the same command goes on from here", file=sys.stderr)
+        return False
+
+
+def _run_virtually(plan: Plan, results: Results, limit: float, options: dict[str, Any]) -> bool:
+    from bench.evaluation.runner import Key, run
+    from bench.evaluation.tasks import TASKS, setting
+    from bench.evaluation.virtual import VirtualRobot
+    from bench.simulated_model.__main__ import FAST
+    from bench.simulated_model.table import load_table
+    from bench.simulated_model.where import default_table
+
+    @contextmanager
+    def bring_up(data: Path, error: float, scale: float) -> Iterator[VirtualRobot]:
+        scales = {FAST: scale} if scale != 1.0 else {}
+        yield VirtualRobot(load_table(default_table()).with_options(errors=error, scales=scales, **options), data)
+
+    def perform(robot: VirtualRobot, key: Key) -> tuple[Trace, Collection[int]]:
+        aware, seed = key.planner == key.strategy, f"{SEED} {key.task} {key.trial}"
+        return robot.perform(TASKS[key.task], setting(key.task, key.trial), key.planner, cost_aware=aware, seed=seed)
+
+    try:
+        return run(plan, results, bring_up, lambda line: print(line, flush=True), perform=perform, limit_s=limit)
     except KeyboardInterrupt:
         print("broken off; the same command goes on from here", file=sys.stderr)
         return False

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import math
 import threading
-from dataclasses import replace
 
 from action_msgs.msg import GoalStatus, GoalStatusArray
 from builtin_interfaces.msg import Time
@@ -15,13 +14,13 @@ from ghostshell.msg import KernelState, ProcessArray, ProcessState
 from rclpy.qos import qos_profile_action_status_default
 from std_msgs.msg import String
 
-from bench.evaluation.trace import Call, ModelAnswer, PoseAt, StateAt, Trace
+from bench.evaluation.trace import PoseAt, Recorder, StateAt, Trace
 from bench.evaluation.truth import Places
 from ghostshell_ros.runtime.node import RuntimeNode
 from ghostshell_ros.wire.events import read_events
 from ghostshell_ros.wire.qos import LATCHED, LATCHED_BY_ANY, SENSORS
 from ghostshell_ros.wire.values import yaw_of
-from skill_kernel.events import CallEvent, CallKind, ModelEvent, ModelKind, Notice, NoticeKind
+from skill_kernel.events import CallEvent, ModelEvent, Notice
 from skill_kernel.processes.process import ProcessStatus
 from skill_kernel.robot import RobotConfig
 
@@ -36,6 +35,7 @@ class Listener(RuntimeNode):
         super().__init__("typego", namespace=robot, use_global_arguments=False)
         self.changed = threading.Condition()
         self.trace = Trace()
+        self._recorder = Recorder(self.trace)
         self.places = Places(RobotConfig.load(robot))
         self.pose: PoseAt | None = None
         self.living: dict[str, ProcessState] = {}
@@ -44,7 +44,6 @@ class Listener(RuntimeNode):
         self.kernel_seen = False
         self.drivers: dict[str, bool] = {}
         self._posture = ""
-        self._calls: dict[str, int] = {}
         self._sounds: set[bytes] = set()
         self._statuses: dict[str, tuple[object, ...]] = {}
         read_events(self, self._on_event, CallEvent, ModelEvent, Notice)
@@ -65,7 +64,8 @@ class Listener(RuntimeNode):
     def begin(self) -> Trace:
         """Begin a new trace."""
         with self.changed:
-            self.trace, self._calls = Trace(asked=self.ros_now()), {}
+            self.trace = Trace(asked=self.ros_now())
+            self._recorder = Recorder(self.trace)
             self.trace.postures.append((self.trace.asked, self._posture))
             self._statuses.clear()
             return self.trace
@@ -73,29 +73,13 @@ class Listener(RuntimeNode):
     def end(self) -> None:
         """End the trace: what is heard from now on belongs to no trial."""
         with self.changed:
-            self.trace, self._calls = Trace(), {}
+            self.trace = Trace()
+            self._recorder = Recorder(self.trace)
 
     def _on_event(self, event: CallEvent | ModelEvent | Notice) -> None:
-        at = event.stamp_s
         with self.changed:
-            if event.kind is CallKind.STARTED:
-                self._calls[event.call_id] = len(self.trace.calls)
-                self.trace.calls.append(_call(event))
-            elif event.kind is CallKind.ENDED:
-                self._ended(event)
-            elif event.kind is ModelKind.ANSWERED:
-                self.trace.answers.append(_answer(event))
-            elif event.kind is NoticeKind.HALTED:
-                self.trace.notes.append((at, event.told or "halted"))
+            self._recorder.take(event)
             self.changed.notify_all()
-
-    def _ended(self, event: CallEvent) -> None:
-        ended = replace(_call(event), ended=event.stamp_s, outcome=event.outcome_name or "?", told=event.told)
-        number = self._calls.get(event.call_id)
-        if number is None:
-            self.trace.calls.append(ended)
-        else:
-            self.trace.calls[number] = replace(ended, started=self.trace.calls[number].started)
 
     def _on_processes(self, message: ProcessArray) -> None:
         at = seconds(message.stamp)
@@ -151,24 +135,6 @@ class Listener(RuntimeNode):
                     if seconds(status.goal_info.stamp) >= self.trace.asked:
                         self.trace.sounds.append(self.ros_now())
             self.changed.notify_all()
-
-
-def _call(event: CallEvent) -> Call:
-    return Call(event.process_id, event.function, event.arguments, event.channels, event.stamp_s)
-
-
-def _answer(event: ModelEvent) -> ModelAnswer:
-    return ModelAnswer(
-        event.process_id,
-        event.layer,
-        event.stamp_s,
-        event.end_s - event.start_s if event.end_s >= event.start_s >= 0 else 0.0,
-        event.prompt_tokens,
-        event.cached_tokens,
-        event.completion_tokens,
-        event.cost_usd,
-        event.error_code,
-    )
 
 
 def seconds(stamp: Time) -> float:

@@ -7,7 +7,7 @@ import hashlib
 import json
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,7 +15,7 @@ from typing import Any
 
 from bench.first_line import first_line
 from bench.models import entry
-from bench.simulated_model.table import load_table
+from bench.simulated_model.table import ErrorModel, Planning, load_table
 from bench.simulated_model.where import default_table
 
 ALL, FAST = "typego", "typego-fast"
@@ -38,15 +38,17 @@ class Models:
     entries: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
 
-def table_hash() -> str:
-    """Of what the simulated model's table says; comments in it do not count. Raises TableError."""
-    said = load_table(default_table()).model_dump(mode="json")
+def table_hash(error_model: ErrorModel | None = None, planning: Planning | None = None) -> str:
+    """Of what the simulated model's table says with these options; comments in it do not count. Raises TableError."""
+    table = load_table(default_table()).with_options(error_model=error_model, planning=planning)
+    said = table.model_dump(mode="json")
     return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()[:12]
 
 
 @contextmanager
-def simulated(error: float, fast_scale: float, seed: int, log: Path) -> Iterator[Models]:
-    """Run it with an error rate, S1P's latency scaled, until the block is left. Raises ModelProcessError."""
+def simulated(error: float, fast_scale: float, seed: int, log: Path, options: Sequence[str] = ()) -> Iterator[Models]:
+    """Run it with an error rate, S1P's latency scaled, and further options, until the block is left. Raises
+    ModelProcessError."""
     command = [
         sys.executable,
         "-m",
@@ -59,6 +61,7 @@ def simulated(error: float, fast_scale: float, seed: int, log: Path) -> Iterator
         f"{fast_scale:g}",
         "--seed",
         str(seed),
+        *options,
     ]
     log.parent.mkdir(parents=True, exist_ok=True)
     with log.open("a", encoding="utf-8") as said:

@@ -8,9 +8,10 @@ import json
 import os
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import asdict, dataclass, fields
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 BLIND = "layered_blind"
 """The layered strategy with its cost rules off."""
 COST_AWARE_NODES = ("action_planner", "task_planner", "process_scheduler")
+Perform = Callable[[Any, "Key"], "tuple[Trace, Collection[int]]"]
+"""Run a trial on a robot; return its trace and how many places the robot may say it has been in."""
 STALL_S = 0.4
 """A trial in which the simulator stood still for so long tells of the machine: it is reported, left out of the tables and run
 again with the next command. Nodes that are silent for 0.5 s lose their calls."""
@@ -52,6 +55,11 @@ class Key:
     def of(cls, line: dict[str, Any]) -> Key:
         """Of a result; what one of an older run does not tell is as by default."""
         return cls(**{f.name: line[f.name] for f in fields(cls) if f.name in line})
+
+    @property
+    def planner(self) -> str:
+        """The strategy as the robot knows it."""
+        return "layered" if self.strategy == BLIND else self.strategy
 
     @property
     def trace(self) -> str:
@@ -95,16 +103,18 @@ class Results:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.lines: list[dict[str, Any]] = []
+        self._done: set[Key] = set()
         if path.exists():
             for line in path.read_text(encoding="utf-8").splitlines():
                 try:
                     self.lines.append(json.loads(line))
                 except json.JSONDecodeError:
                     continue
+        self._done = {Key.of(line) for line in self.lines if counts(line)}
 
     def done(self, key: Key) -> bool:
         """Return whether a result is kept that counts."""
-        return any(Key.of(line) == key and counts(line) for line in self.lines)
+        return key in self._done
 
     def add(self, line: dict[str, Any]) -> None:
         """Keep one more, on disk at once."""
@@ -115,6 +125,8 @@ class Results:
             file.flush()
             os.fsync(file.fileno())
         self.lines.append(line)
+        if counts(line):
+            self._done.add(Key.of(line))
 
 
 def counts(line: dict[str, Any]) -> bool:
@@ -125,19 +137,21 @@ def counts(line: dict[str, Any]) -> bool:
 def run(
     plan: Plan,
     results: Results,
-    bring_up: Callable[[Path, float, float], AbstractContextManager[Robot]],
+    bring_up: Callable[[Path, float, float], AbstractContextManager[Any]],
     say: Callable[[str], None],
     *,
+    perform: Perform | None = None,
     limit_s: float = 0.0,
 ) -> bool:
     """Run what is not done yet; whether everything is done. `bring_up(data, error, fast_scale)` gives a robot whose model has
-    that error rate and S1P speed; `limit_s` ends the run after a trial when so much time has passed (0: never)."""
+    that error rate and S1P speed; `limit_s` ends the run after a trial when so much time has passed (0: never). `perform`
+    runs a trial otherwise than in the simulator; traces are kept of those in the simulator alone."""
     begun, hung = time.monotonic(), 0
     todo = [key for key in plan.trials_in_order() if not results.done(key)]
     say(f"{len(todo)} trials to run; results: {results.path}")
     with ExitStack() as stack:
         up: tuple[float, float] | None = None
-        robot: Robot | None = None
+        robot: Any = None
         for key in todo:
             if limit_s and time.monotonic() - begun > limit_s:
                 return False
@@ -147,11 +161,15 @@ def run(
                     robot, up = None, (key.error, key.fast_scale)
                     data = tempfile.TemporaryDirectory(prefix="ghostshell-typego-", ignore_cleanup_errors=True)
                     robot = stack.enter_context(bring_up(Path(stack.enter_context(data)), key.error, key.fast_scale))
-                line = _trial(robot, key, results.path.parent)
+                trace, places = (perform or _on_robot)(robot, key)
+                if perform is None:
+                    trace.write(results.path.parent / "traces" / key.trace)
+                line = _line(key, trace, _judged(key, trace, places))
                 hung = 0
             except LostError as error:
                 hung += 1
-                line = _line(key, error.trace, [f"the robot hung: {error}"], results.path.parent)
+                error.trace.write(results.path.parent / "traces" / key.trace)
+                line = _line(key, error.trace, [f"the robot hung: {error}"])
                 robot = None
             except HungError as error:
                 hung += 1
@@ -165,23 +183,29 @@ def run(
     return True
 
 
-def _trial(robot: Robot, key: Key, folder: Path) -> dict[str, Any]:
+def _on_robot(robot: Robot, key: Key) -> tuple[Trace, Collection[int]]:
     from bench.evaluation.trial import run_trial  # needs ROS, which reading results does not
 
-    task, world = TASKS[key.task], setting(key.task, key.trial)
-    strategy = "layered" if key.strategy == BLIND else key.strategy
     if robot.cost_aware != (key.strategy != BLIND):
         robot.cost_aware = key.strategy != BLIND
         for node in COST_AWARE_NODES:
             if not robot.set(node, "cost_aware", robot.cost_aware):
                 raise HungError(f"{node} does not let its parameter cost_aware be changed while it runs")
-    trace = run_trial(robot, task, world, strategy)
-    verdict = judge(task, world, trace, Facts(RobotConfig.load("kalos"), robot.heard.places.counts()))
-    return _line(key, trace, list(verdict.reasons), folder)
+    trace = run_trial(robot, TASKS[key.task], setting(key.task, key.trial), key.planner)
+    return trace, robot.heard.places.counts()
 
 
-def _line(key: Key, trace: Trace, reasons: list[str], folder: Path) -> dict[str, Any]:
-    trace.write(folder / "traces" / key.trace)
+def _judged(key: Key, trace: Trace, places: Collection[int]) -> list[str]:
+    facts = Facts(_kalos(), places)
+    return list(judge(TASKS[key.task], setting(key.task, key.trial), trace, facts).reasons)
+
+
+@lru_cache(maxsize=1)
+def _kalos() -> RobotConfig:
+    return RobotConfig.load("kalos")
+
+
+def _line(key: Key, trace: Trace, reasons: list[str]) -> dict[str, Any]:
     return {
         **asdict(key),
         "success": not reasons,

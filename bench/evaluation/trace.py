@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from skill_kernel.events import CallEvent, CallKind, ModelEvent, ModelKind, NoticeKind, RunEvent
+
 NOT_SKILLS = frozenset(
     {
         "step",
@@ -157,6 +159,15 @@ class Trace:
                 parts.append(call.told)
         return " ".join(p for p in parts if p and p != "said nothing")
 
+    def close(self) -> None:
+        """Tell when and how the task's process ended, from what the scheduler told of it."""
+        own = [s for s in self.states if s.process_id == self.process_id]
+        if own:
+            self.code, self.message = own[-1].code, own[-1].message
+        self.end = own[-1].at if own and self.status else self.poses[-1].at if self.poses else self.asked
+        # What the robot did after its task's end says nothing of how it was done.
+        self.poses = [p for p in self.poses if p.at <= self.end + 0.2] or self.poses[:1]
+
     def write(self, path: Path) -> None:
         """Keep it as JSON, for who wants to know what happened."""
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -174,3 +185,49 @@ class Trace:
         raw["postures"] = [(t, p) for t, p in raw["postures"]]
         raw["notes"] = [(t, n) for t, n in raw["notes"]]
         return cls(**raw)
+
+
+class Recorder:
+    """Write the events of a run into a trace."""
+
+    def __init__(self, trace: Trace) -> None:
+        self._trace = trace
+        self._calls: dict[str, int] = {}
+
+    def take(self, event: RunEvent) -> None:
+        """Take note of an event."""
+        if isinstance(event, CallEvent) and event.kind is CallKind.STARTED:
+            self._calls[event.call_id] = len(self._trace.calls)
+            self._trace.calls.append(_call(event))
+        elif isinstance(event, CallEvent) and event.kind is CallKind.ENDED:
+            self._ended(event)
+        elif isinstance(event, ModelEvent) and event.kind is ModelKind.ANSWERED:
+            self._trace.answers.append(_answer(event))
+        elif event.kind is NoticeKind.HALTED:
+            self._trace.notes.append((event.stamp_s, event.told or "halted"))
+
+    def _ended(self, event: CallEvent) -> None:
+        ended = dataclasses.replace(_call(event), ended=event.stamp_s, outcome=event.outcome_name or "?", told=event.told)
+        number = self._calls.get(event.call_id)
+        if number is None:
+            self._trace.calls.append(ended)
+        else:
+            self._trace.calls[number] = dataclasses.replace(ended, started=self._trace.calls[number].started)
+
+
+def _call(event: CallEvent) -> Call:
+    return Call(event.process_id, event.function, event.arguments, event.channels, event.stamp_s)
+
+
+def _answer(event: ModelEvent) -> ModelAnswer:
+    return ModelAnswer(
+        event.process_id,
+        event.layer,
+        event.stamp_s,
+        event.end_s - event.start_s if event.end_s >= event.start_s >= 0 else 0.0,
+        event.prompt_tokens,
+        event.cached_tokens,
+        event.completion_tokens,
+        event.cost_usd,
+        event.error_code,
+    )

@@ -52,7 +52,7 @@ def _perform(robot: Robot, task: Task, setting: Setting, strategy: str, trace: T
     trace.status = ended()
     time.sleep(AFTER_S)
     robot.heard.end()
-    _close(trace)
+    trace.close()
     robot.quiet()
 
 
@@ -100,13 +100,3 @@ def _until(robot: Robot, come: Callable[[], bool], limit: float) -> bool:
             raise
         return False
     return True
-
-
-def _close(trace: Trace) -> None:
-    """Return when and how the task's process ended, from what the scheduler told of it."""
-    own = [s for s in trace.states if s.process_id == trace.process_id]
-    if own:
-        trace.code, trace.message = own[-1].code, own[-1].message
-    trace.end = own[-1].at if own and trace.status else trace.poses[-1].at if trace.poses else trace.asked
-    # What the robot did after its task's end says nothing of how it was done.
-    trace.poses = [p for p in trace.poses if p.at <= trace.end + 0.2] or trace.poses[:1]
