@@ -14,8 +14,8 @@ from ghostshell_ros.cli.say import Robot, Wait
 from skill_kernel.config.sections import shown
 from skill_kernel.roles import ACT_OF, Act, Role, key_role
 
-ANSWER_S = 150.0
-"""Limit on an answer: a reflex may be written by a model, twice."""
+ANSWER_S, WRITTEN_S = 150.0, 7300.0
+"""Limits on an answer, and on one for which a model may write a reflex twice, each time as long as models.yaml lets it."""
 CONFLICTS_S = 1.0
 SHOWN = 60
 """Characters of a sentence in the table of reflexes."""
@@ -48,7 +48,7 @@ class Client(RobotClient):
         self.prove(self._request(**self._harmless))
         proves = hasattr(self.type.Request, "proof") and ACT_OF[command] is not Act.LOOK
         role = key_role(ACT_OF[command]) if proves else Role.ANONYMOUS
-        answer = self.ask(self._request(command, **fields), ANSWER_S, role)
+        answer = self.ask(self._request(command, **fields), WRITTEN_S if command == "ADD" else ANSWER_S, role)
         if not answer.success:
             fail(answer.error_msg, status=1)
         return answer

@@ -73,7 +73,8 @@ class Retry(_Entry):
 
 
 class Deadlines(_Entry):
-    """Bound a whole answer by what it is for, retries and repairs included [s]. `first_action_s` 0 asks for no first action."""
+    """Bound a whole answer by what it is for, retries and repairs included [s]; the repair of a reflex has its time anew.
+    `first_action_s` 0 asks for no first action."""
 
     answer_s: Seconds = 60.0
     steps_s: Seconds = 20.0
@@ -81,6 +82,7 @@ class Deadlines(_Entry):
     plan_s: Seconds = 12.0
     advice_s: Seconds = 3.0
     judge_s: Seconds = 3.5
+    reflex_s: Seconds = 60.0
 
 
 class ModelConfig(_Entry):

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from planners.models.base import CancelToken, Message, ModelClient, ModelRequest, TextDelta
+from planners.models.config import Deadlines
 from planners.prescriptions.grammar import EXAMPLES, Grammar
 from planners.prompts.blocks import quoted, text_beside
 from planners.prompts.prompt import RobotFacts, compose, conditions, described, stub
@@ -24,7 +25,6 @@ from skill_kernel.skills.skill import SkillDefinitionError
 
 GRAMMAR = "grammar (no language model)"
 """The `model` of a rule that the grammar read."""
-DEADLINE_S = 60.0
 MAX_ANSWER = 6_000
 REPAIRS = 1
 
@@ -61,14 +61,18 @@ class Proposal:
 
 
 class Compiler:
-    """Compile for one robot. `client` is None where there is no model: then the grammar reads."""
+    """Compile for one robot. `client` is None where there is no model: then the grammar reads. `deadline_s` bounds each answer
+    of the model [s]."""
 
-    def __init__(self, vocabulary: Vocabulary, robot: RobotConfig, client: ModelClient | None) -> None:
-        self._vocabulary, self._robot, self._client = vocabulary, robot, client
+    def __init__(
+        self, vocabulary: Vocabulary, robot: RobotConfig, client: ModelClient | None, deadline_s: float = Deadlines().reflex_s
+    ) -> None:
+        self._vocabulary, self._robot, self._client, self._deadline_s = vocabulary, robot, client, deadline_s
         self._grammar = Grammar(vocabulary, robot)
 
     def compile(self, sentence: str, *, cancel: CancelToken, offline: bool = False) -> Proposal:
-        """Compile a sentence; blocks until the model has answered, at most twice DEADLINE_S. With `offline` the grammar reads.
+        """Compile a sentence; blocks until the model has answered, at most twice `deadline_s`. With `offline` the grammar
+        reads.
 
         Raises CompileError, GrammarError, or ModelError when the model gave no answer.
         """
@@ -100,7 +104,7 @@ class Compiler:
         system = system_prompt(self._vocabulary, robot_name=self._robot.name, robot_description=self._robot.description)
         messages = [Message("user", f"SENTENCE (data):\n{quoted(sentence)}\n")]
         for attempt in range(1, REPAIRS + 2):
-            answer = _answer(client, system, tuple(messages), sentence, cancel)
+            answer = self._answer(client, system, tuple(messages), sentence, cancel)
             source = code_of(answer)
             if source is None:
                 if why := _CANNOT.search(answer):
@@ -119,6 +123,19 @@ class Compiler:
                 messages += [Message("assistant", answer), Message("user", repair)]
         raise AssertionError("a loop that returns or raises")
 
+    def _answer(
+        self, client: ModelClient, system: str, messages: tuple[Message, ...], sentence: str, cancel: CancelToken
+    ) -> str:
+        deadline_s = self._deadline_s
+        request = ModelRequest(system, messages, max_output_tokens=2000, deadline_s=deadline_s, instruction=sentence)
+        pieces: list[str] = []
+        for event in client.stream(request, cancel=cancel):
+            if isinstance(event, TextDelta):
+                pieces.append(event.text)
+                if sum(map(len, pieces)) > MAX_ANSWER:
+                    raise CompileError("the model's answer does not end; say the sentence more plainly, or use another model")
+        return "".join(pieces)
+
 
 def code_of(answer: str) -> str | None:
     """Return the two functions in an answer, fenced or bare; None without any."""
@@ -135,17 +152,6 @@ def _tidy(code: str) -> str:
     """Return code without blank lines around it, common indentation and tabs; the guard judges the rest."""
     lines = "\n".join(line.rstrip() for line in code.expandtabs(4).splitlines()).strip("\n")
     return "".join(f"{line}\n" for line in textwrap.dedent(lines).splitlines())
-
-
-def _answer(client: ModelClient, system: str, messages: tuple[Message, ...], sentence: str, cancel: CancelToken) -> str:
-    request = ModelRequest(system, messages, max_output_tokens=2000, deadline_s=DEADLINE_S, instruction=sentence)
-    pieces: list[str] = []
-    for event in client.stream(request, cancel=cancel):
-        if isinstance(event, TextDelta):
-            pieces.append(event.text)
-            if sum(map(len, pieces)) > MAX_ANSWER:
-                raise CompileError("the model's answer does not end; say the sentence more plainly, or use another model")
-    return "".join(pieces)
 
 
 _RULES = text_beside(__file__, "reflex_rules.txt")

@@ -4,14 +4,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from guard_corpus import rule as source
 from reflex_kit import kalos, vocabulary
 
 from bench.simulated_model.model_server import Fault, ModelServer
-from planners.models.base import CancelToken, ModelError, Surroundings
+from planners.models.base import CancelToken, ModelClient, ModelError, ModelEvent, ModelRequest, Surroundings, TextDelta
 from planners.models.config import ModelConfig
 from planners.models.factory import make_client
 from planners.prescriptions.reflex_compiler import GRAMMAR, CompileError, Compiler, code_of, system_prompt
@@ -92,6 +92,20 @@ def test_a_model_that_does_not_answer_is_the_models_error(setup: Callable[..., t
     with pytest.raises(ModelError) as caught:
         compiler.compile(SENTENCE, cancel=CancelToken())
     assert caught.value.code is ModelCode.MODEL_SERVER
+
+
+def test_each_answer_of_the_model_is_bounded_by_what_its_entry_says() -> None:
+    class Asked:
+        name, is_language_model, requests = "asked", True, list[ModelRequest]()
+
+        def stream(self, request: ModelRequest, *, cancel: CancelToken) -> Iterator[ModelEvent]:
+            self.requests.append(request)
+            yield TextDelta(BAD if len(self.requests) == 1 else FENCED)
+
+    client = cast(ModelClient, Asked())
+    Compiler(vocabulary(), kalos()[0], client, deadline_s=180.0).compile(SENTENCE, cancel=CancelToken())
+    Compiler(vocabulary(), kalos()[0], client).compile(SENTENCE, cancel=CancelToken())
+    assert [request.deadline_s for request in Asked.requests] == [180.0, 180.0, 60.0]
 
 
 def test_the_prompt_is_code_and_the_sentence_is_data(setup: Callable[..., tuple[ModelServer, Compiler]]) -> None:

@@ -31,8 +31,8 @@ from skill_kernel.observation.accessors import accessors_of
 from skill_kernel.processes.process import Process, ProcessError
 from skill_kernel.roles import ANYBODY
 
-COMPILE_S = 140.0
-"""A model that writes a reflex may take its time, twice."""
+COMPILE_MARGIN_S = 20.0
+"""So much longer than two answers of the model, which may repair the first, a reflex is waited for."""
 LOOKS, LOOK_S = 10, 0.2
 """Tries to find the node reflexes, which may just be starting, and the length of each [s]."""
 LOADED_S = 5.0
@@ -86,6 +86,7 @@ class PrescriptionServer:
         """Reflexes that are there or were; one that a person has removed is not proposed once more."""
         self._publisher = node.create_publisher(PrescriptionArray, "prescriptions", LATCHED)
         self._compile = ServiceClient(node, CompileReflex, "compile_reflex")
+        self._compile_s = 2 * advice.deadlines.reflex_s + COMPILE_MARGIN_S
         node.create_subscription(ReflexStateArray, "reflex_states", self._reflex_states, LATCHED)
         node.create_subscription(String, "prescription", self._heard, INSTRUCTION)
         node.create_service(Prescribe, "prescribe", self._prescribe)
@@ -199,9 +200,9 @@ class PrescriptionServer:
                 break
         else:
             raise RefusedError("the node reflexes does not answer; is it launched (reflexes:=true)?")
-        answer = await self._answer(CompileReflex.Request(command=CompileReflex.Request.ADD, **fields), COMPILE_S)
+        answer = await self._answer(CompileReflex.Request(command=CompileReflex.Request.ADD, **fields), self._compile_s)
         if answer is None:
-            raise RefusedError(f"the node reflexes has not answered within {COMPILE_S:g} s")
+            raise RefusedError(f"the node reflexes has not answered within {self._compile_s:g} s")
         if not answer.success:
             raise RefusedError(answer.error_msg)
         return str(answer.reflexes[0].name) if answer.reflexes else str(fields.get("name", ""))

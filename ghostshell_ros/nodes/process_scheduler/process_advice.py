@@ -50,9 +50,13 @@ class ProcessAdvice:
         self._shown: list[dict[str, str]] = []
         client = model_if_any(node, robot, "System 3 goes on without a model")
         node.declare("cost_aware", True, "ask about guidelines only when something has changed", read_only=False)
-        advice_s = Deadlines().advice_s if client is None else deadlines_of(node, "model").advice_s
+        self.deadlines = Deadlines() if client is None else deadlines_of(node, "model")
         deadline_s = node.declare(
-            "advice_deadline_s", advice_s, "System 3's model is waited for so long, a repair included [s]", 0.1, 3600.0
+            "advice_deadline_s",
+            self.deadlines.advice_s,
+            "System 3's model is waited for so long, a repair included [s]",
+            0.1,
+            3600.0,
         )
         self._budget = ModelBudget(node)
         self._layers = LayerModel(node, {} if client is None else {Layer.S3: client}, events, self._budget)

@@ -17,7 +17,7 @@ from std_msgs.msg import Bool
 
 from ghostshell_ros.nodes.reflexes.reflex_performer import ReflexPerformer
 from ghostshell_ros.runtime.data import data_folder, keys_folder
-from ghostshell_ros.runtime.model_setup import model_if_any, shipped_file
+from ghostshell_ros.runtime.model_setup import deadlines_of, model_if_any, shipped_file
 from ghostshell_ros.runtime.node import Health, Level, RuntimeNode
 from ghostshell_ros.runtime.priority import take_declared_priority
 from ghostshell_ros.runtime.robot_setup import declare_robot
@@ -29,6 +29,7 @@ from ghostshell_ros.wire.qos import LATCHED, LATCHED_BY_ANY, OBSERVATION
 from ghostshell_ros.wire.values import ros_text, time_message
 from planners.language.client import OfflineClient
 from planners.models.base import CancelToken, ModelError
+from planners.models.config import Deadlines
 from planners.prescriptions.grammar import GrammarError
 from planners.prescriptions.reflex_book import RuleBook
 from planners.prescriptions.reflex_compiler import CompileError, Compiler, Proposal
@@ -81,7 +82,9 @@ class ReflexesNode(RuntimeNode):
         self._loop = ReflexLoop(self.words.accessors, self._performer, self._on_disabled)
         self._performer.loop, self._performer.on_change = self._loop, self._tell_soon
         self.recorded: deque[Observation] = deque(maxlen=MAX_RECORDED)
-        self.compiler = Compiler(self.words, config, self._client)
+        deadlines = Deadlines() if self._client is None else deadlines_of(self, "model")
+        self._new_compiler = partial(Compiler, robot=config, client=self._client, deadline_s=deadlines.reflex_s)
+        self.compiler = self._new_compiler(self.words)
         self._cancel, self._busy = CancelToken(), False
         self._pool = ThreadPoolExecutor(1, "reflex-compiler", initializer=_take_ordinary_priority)
         self._door = Doorkeeper(self, "compile_reflex")
@@ -126,7 +129,7 @@ class ReflexesNode(RuntimeNode):
             self.get_logger().error(problem)
         if self._setup.registry.version != before:
             self.words = self._setup.vocabulary()
-            self.compiler = Compiler(self.words, self._setup.config, self._client)
+            self.compiler = self._new_compiler(self.words)
             self.book.reload(self.words)
             self.on_rules()
         self._performer.kernel_changed(message)
