@@ -249,12 +249,17 @@ def find_robot(name_or_path: str | Path) -> Path:
         if is_file(path):
             return path
         raise RobotConfigError(f"robot file {shown(path, 300)} does not exist")
-    folders = [_SOURCE / "config" / "robots", *(share / "config" / "robots" for share in _shares())]
-    files = {path.stem: path for folder in reversed(folders) for path in folder.glob("*.yaml")}
+    files = shipped_robots()
     if text in files:
         return files[text]
     known = sorted(files)
     raise RobotConfigError(f"there is no robot '{shown(text)}'{nearest(text, known)} (known: {', '.join(known) or 'none'})")
+
+
+def shipped_robots() -> dict[str, Path]:
+    """Return the YAML files of the robots that are known by their names."""
+    folders = [_SOURCE / "config" / "robots", *(share / "config" / "robots" for share in _shares())]
+    return {path.stem: path for folder in reversed(folders) for path in folder.glob("*.yaml")}
 
 
 def _is_path(name_or_path: str | Path) -> bool:

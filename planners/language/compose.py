@@ -18,7 +18,8 @@ class Item:
 
     `opening` is the start tag where it may stand open around others; `bounded` when the words said how long, how far or how
     often; `endless` when it goes on until it is reset; `travels` is "place" or "thing" when it takes the robot to one, so that
-    what is joined to it waits for the arrival; `verbless` when the words named only what it is done to.
+    what is joined to it waits for the arrival; `verbless` when the words named only what it is done to. `assumed` are the ways
+    in it whose length the words did not say, as they are told.
     """
 
     source: str
@@ -28,6 +29,7 @@ class Item:
     endless: bool = False
     travels: str = ""
     verbless: bool = False
+    assumed: tuple[str, ...] = ()
 
     def holds(self, inner: Item) -> bool:
         """Return whether this may stand open around `inner`, or does so already."""
@@ -38,7 +40,9 @@ class Item:
         if inner.source.startswith(self.opening):
             return inner
         name = self.opening[1:-1].split(" ", 1)[0]
-        return Item(f"{self.opening}{inner.source}</{name}>", self.channels | inner.channels, bounded=True)
+        return Item(
+            f"{self.opening}{inner.source}</{name}>", self.channels | inner.channels, bounded=True, assumed=inner.assumed
+        )
 
 
 NOTHING = Item("", frozenset())
@@ -115,4 +119,5 @@ def _joined(items: Sequence[Item]) -> Item:
         gap = " " if source and not source.endswith(">") and item.source and not item.source.startswith("<") else ""
         source += gap + item.source
     channels = frozenset[str]().union(*(item.channels for item in items))
-    return Item(source, channels, bounded=any(i.bounded for i in items), travels=max((i.travels for i in items), default=""))
+    bounded, assumed = any(i.bounded for i in items), tuple(dict.fromkeys(a for i in items for a in i.assumed))
+    return Item(source, channels, bounded=bounded, travels=max((i.travels for i in items), default=""), assumed=assumed)

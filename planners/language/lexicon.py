@@ -90,7 +90,7 @@ CHINESE_NUMBER = re.compile(f"{_NUMERALS}(?:点[零一二三四五六七八九]+
 _APART = {(word[0], word[1:]): word for word in CHINESE if len(word) > 1}
 CHINESE_APART = re.compile(
     rf"(?P<verb>{'|'.join(sorted({v for v, _ in _APART}))})(?:(?P<number>(?!一[下个张]){_NUMERALS})(?P<unit>[下次声张个])"
-    rf"|一?(?P=verb)|一?[下个张])(?P<object>{'|'.join(sorted({o for _, o in _APART}, key=len, reverse=True))})"
+    rf"|一?(?P=verb)|一?[下个张])(?P<object>{'|'.join(sorted({o for _, o in _APART}, key=len, reverse=True))})(?!吗)"
 )
 """A verb parted from its object by how often (点三下头), by its double (点点头), or by a softener (点一下头)."""
 CHINESE_DIGITS = {c: i for i, c in enumerate("零一二三四五六七八九")} | {"两": 2}

@@ -31,6 +31,7 @@ from planners.language.skills import DIRECTIONS, MAX_REPEATS, MEANINGLESS, Canno
 from planners.language.words import Word, clean, phrased, words_of
 from planners.prompts.prompt import GrammarOptions
 from skill_kernel.config.sections import shown
+from skill_kernel.robot import shipped_robots
 from skill_kernel.skills.skill import MAIN, Skill
 
 _ON_MAIN = frozenset({MAIN})
@@ -83,8 +84,10 @@ class InstructionReader:
             if word.kind != "mark" or word.text not in ".!?;":
                 sentence.append(word)
             elif sentence:
-                asks = word.text == "?" and not _is_request(sentence)
-                steps += self._sentence(sentence, asks or any(w.text == "@ask" for w in sentence))
+                said = list(dropwhile(lambda w: w.kind == "mark" or w.among(self._names | _CALLS), sentence))
+                bare = _bare_request(said)
+                asks = bare is None and (word.text == "?" or _asks(said))
+                steps += self._sentence(sentence if bare is None else bare, asks)
                 sentence = []
         return steps
 
@@ -93,7 +96,14 @@ class InstructionReader:
         return self._text[words[0].start : max(w.end for w in words)].strip() if words else ""
 
     def _not_understood(self, words: Sequence[Word], more: Sequence[Reason] = (), offers: Sequence[str] = ()) -> Unclear:
-        return Unclear("not_understood", offers, what=shown(self._quote(words), MAX_QUOTED), more=list(more))
+        """Return that words mean nothing. Chinese ones are not parted by spaces, so all between two marks is quoted."""
+        what = self._quote(words)
+        if words and is_chinese(what):
+            begin, end = words[0].start, max(w.end for w in words)
+            before, behind = _BETWEEN.split(self._text[:begin])[-1], _BETWEEN.split(self._text[end:])[0]
+            what = f"{before}{self._text[begin:end]}{behind}".strip()
+            more = [reason for reason in more if reason.key != "odd"]
+        return Unclear("not_understood", offers, what=shown(what, MAX_QUOTED), more=list(more))
 
     # -- sentences ----------------------------------------------------------------------------------------------------
 
@@ -111,6 +121,9 @@ class InstructionReader:
         for word, after in pairwise([*said, words[-1]]):
             if word.among(NEGATIONS | CONDITIONS) or (word.text == "in" and after.dimension == "time"):
                 raise self._not_now(words, word, after, whole)
+        behind = list(dropwhile(lambda w: not _cuts(w) and w.text != "but", said))
+        if late := [w for w in behind if w.among(("first",))]:
+            raise self._not_understood(words, [Reason("odd", words=self._quote(late[:1]))])
         self._previous = []
         return [self._step(part) for part in self._steps(words)]
 
@@ -233,7 +246,7 @@ class InstructionReader:
     # -- clauses ------------------------------------------------------------------------------------------------------
 
     def _clause(self, words: Sequence[Word], *, mends: bool = True) -> Item:
-        """Return one command; one that only says another way, amount, place or thing takes its verb from the one before.
+        """Return one command; one that only says another direction, place or thing takes its verb from the one before.
         Raises Unclear."""
         kept = [w for w in words if w.kind != "mark"]
         bare = [w for w in kept if not w.among(FILLERS | self._names)]
@@ -253,7 +266,7 @@ class InstructionReader:
         except CannotDo as error:
             raise Unclear("cannot", understood=True, what=shown(self._quote(kept), MAX_QUOTED), why=error) from error
         except NotUnderstood as error:
-            redirects = any(_redirects(w) for w in bare) and not any(w.text == "but" for w in kept)
+            redirects = any(w.concept in DIRECTIONS for w in bare) and not any(w.text == "but" for w in kept)
             if self._previous and redirects and all(_modifies(w) for w in bare):
                 verbs = [w for w in self._previous if not _modifies(w)]
                 if (inherited := self._movement([*verbs, *kept])) is None:
@@ -472,10 +485,39 @@ class InstructionReader:
         return Item("".join(tag(name, {"channel": c}) for c in channels) or tag(name, {}), _ON_MAIN)
 
 
-def _is_request(words: Sequence[Word]) -> bool:
-    """Return whether a sentence with a question mark asks for something to be done (could you …, would you …, … please)."""
-    texts = [w.text for w in words if w.kind == "word"]
-    return texts[:2] in (["could", "you"], ["would", "you"]) or "please" in texts
+_BETWEEN = re.compile("[,.!?;:，。！？；：、…\n]")
+_ASKING = ("@ask", "@ma", "@ok")
+"""What makes a Chinese sentence a question: a word that asks, the particle at the end, and `is that all right`."""
+_ABLE = (["can", "you"], ["will", "you"])
+_TAILS = (
+    *(f", {verb} you".split() for verb in ("would", "could", "will", "can")),
+    [",", "ok"],
+    [",", "okay"],
+    ["@ok"],
+    ["@ma"],
+)
+"""What a request may end in."""
+_CALLS = word_set("ok okay hey hi well so now and alright robot")
+"""Words before a form of address or a request."""
+
+
+def _asks(words: Sequence[Word]) -> bool:
+    """Return whether a sentence is a question also without its mark."""
+    first = [w.text for w in words if w.kind == "word"][:2]
+    return first in _ABLE or "@can" in first or any(w.text in _ASKING for w in words)
+
+
+def _bare_request(words: list[Word]) -> list[Word] | None:
+    """Return what a polite request asks for, None for another sentence: `could you …`, `would you …`, anything with `please`,
+    `sit down, will you`, `坐下好吗`. `can you …` may ask what the robot is able to do, unless it says how often or for whom."""
+    texts = [w.text for w in words]
+    tail = next((len(tail) for tail in _TAILS if texts[-len(tail) :] == tail), 0)
+    able = texts[:2] in _ABLE or "@can" in texts[:2]
+    definite = any(w.is_count() for w in words) or any(w.text == "for" and me.text == "me" for w, me in pairwise(words))
+    polite = texts[:2] in (["could", "you"], ["would", "you"]) or "please" in texts or (tail and texts[-1] != "@ma")
+    if "@ask" in texts or not (polite or (able and definite)):
+        return None
+    return words[texts.index("@can") + 1 if "@can" in texts[:2] else 0 : len(words) - tail]
 
 
 def _is_on_main(item: Item) -> bool:
@@ -498,11 +540,6 @@ def _speaks(words: Sequence[Word]) -> bool:
 
 def _modifies(word: Word) -> bool:
     return word.kind in ("quantity", "number") or word.concept in (*DIRECTIONS, "slow", "fast") or word.text in FILLERS
-
-
-def _redirects(word: Word) -> bool:
-    """Return whether a modifier says another way or amount, so that the movement before it is meant once more."""
-    return word.concept in DIRECTIONS or (word.kind == "quantity" and word.dimension != "count")
 
 
 def _may_be_manner(word: Word) -> bool:
@@ -550,6 +587,11 @@ _SAVE_CN = re.compile(
 _REFERS_BACK = re.compile(
     r"^(?:this|that|it|the following|this routine|that routine|this dance|that dance|what you (?:just )?did)?$", re.IGNORECASE
 )
+_CALLED = re.compile(
+    r"\W*(?:(?:hey|hi|ok|okay|hello|please)\W+)?(?:(?:tell|ask) (?P<told>[a-z]\w{0,29}) to |(?P<called>[a-z]\w{0,29})"
+    r"(?:(?P<comma> *[,:])| |(?=[\u3400-\u9fff])))\s*(?P<rest>\S.*)",
+    re.IGNORECASE | re.DOTALL | re.ASCII,
+)
 _AGAIN = re.compile(r"^(再来|再做|重复)(一次|一遍|一下)?[。!.！]?$")
 _AGAIN_WORDS = word_set("again repeat more")
 _BACK_WORDS = word_set("do it that this all repeat again once more instead same thing perform play run")
@@ -580,12 +622,13 @@ class CommandParser:
         self.matcher = Matcher(skills, self.options.limits, sleep=self.options.tag("sleep"))
         self.routines = {_routine_key(r.name): r.name for r in routines}
         """A routine's name by the words of it."""
-        self.names = frozenset(w.text for w in words_of(clean(robot_name)))
+        self.robot_name, self.names = robot_name, frozenset(w.text for w in words_of(clean(robot_name)))
 
     def read(self, instruction: str, last: str = "", *, mends: bool = False) -> Reading:
         """Return the stream for an instruction; `last` is the stream of the answer before, for "again" and "save that as …".
 
-        `mends`: a misspelt word is taken for the only one that it can be; the stream then begins by saying so.
+        `mends`: a misspelt word is taken for the only one that it can be. The stream then begins by saying so, and tells
+        how far it walks where that was not said.
         """
         text = clean(instruction).strip()
         chinese = is_chinese(text)
@@ -593,15 +636,21 @@ class CommandParser:
             if special := self._saving(text, last) or self._again(text, last):
                 return Reading(special)
             reader = InstructionReader(self, text, mends=mends)
-            source = in_sequence(reader.read(), self.options.tag("wait")).source
+            item = in_sequence(reader.read(), self.options.tag("wait"))
         except Unclear as error:
             return Reading("", error.text(chinese=chinese), error.understood, error.offers)
         told = [Reason("mended", said=said, meant=meant).text(chinese=chinese) for said, meant in reader.mended.items()]
-        return Reading(speech(" ".join(told)).source + source)
+        source = speech(" ".join(told)).source + item.source
+        if not (mends and item.assumed):
+            return Reading(source)
+        far = speech(Reason("assumed", lengths=", ".join(item.assumed)).text(chinese=chinese)).source
+        return Reading(source + far if source.endswith(">") else far + source)
 
     def refusal(self, instruction: str, reading: Reading) -> str:
         """Return one line for people: why nothing was done of an instruction, and where it was not understood, what can be."""
         chinese = is_chinese(instruction)
+        if other := self._called(clean(instruction)):
+            return Reason("other_robot", name=self.robot_name, other=other).text(chinese=chinese)
         why = reading.trouble or Reason("no_command", what=shown(instruction, MAX_QUOTED)).text(chinese=chinese)
         if reading.trouble and reading.understood:
             undone = Reason("undone").text(chinese=chinese)
@@ -627,6 +676,17 @@ class CommandParser:
         said = self.phrasebook.nearest("", count=count)
         taught = f"; routines: {', '.join(self.routines.values())}" if self.routines else ""
         return f"{'; '.join(said)}{taught}; all: ghostshell skills"
+
+    def _called(self, text: str) -> str:
+        """Return the name of another robot to which a text is said: one that is known, or a word that nobody knows with a comma
+        before a command; else ""."""
+        found = _CALLED.match(text)
+        name = (found["told"] or found["called"]) if found is not None else ""
+        word = Word(name.casefold(), 0, 0)
+        if found is None or word.text in self.names or word.text in map(str.casefold, shipped_robots()):
+            return "" if word.text in self.names else name
+        addressed = bool(found["comma"]) and not self.matcher.knows(word) and not _may_be_manner(word)
+        return name if addressed and self.read(found["rest"]).source else ""
 
     def _saving(self, text: str, last: str) -> str | None:
         found = _SAVE.match(text) or _SAVE_CN.match(text)

@@ -65,7 +65,6 @@ _PARTS = {"morning": (5, 12), "afternoon": (12, 18), "evening": (18, 24)}
 _MARKS = re.compile(r"[?!.,;:\"“”。、]+")
 _IS = re.compile(r"\b(what|who|where|how|there)'s\b")
 _JOINED = re.compile(r"[,，]|\b(?:and|then)\b")
-_MARKED = re.compile(r"[?？]\s*$|吗")
 _ADDRESS = re.compile(
     r"^ *(?:(?:please|and|so|hey|hi|hello|ok|okay|well|can you|could you|do you know|do you remember|tell me|remember) )+"
     r"|^(?:请问|请|告诉我|你好|嗨|嘿|喂|那么|那)+|[呢啊呀哦]+ *$"
@@ -93,11 +92,7 @@ def read(question: str, now_s: float, robots: tuple[str, ...] = ()) -> Question:
     spoken = dict.fromkeys((plain, _without_address(plain)))
     for form, pattern in _forms(names, chinese=bool(_CHINESE_TEXT.search(last))) if alone else ():
         found = next(filter(None, map(pattern.fullmatch, spoken)), None)
-        if (
-            found is None
-            or (form == "other" and _JOINED.search(last))
-            or (form == "able_now" and found.groupdict() and not _MARKED.search(text))
-        ):
+        if found is None or (form == "other" and _JOINED.search(last)):
             continue
         said = {name: value.strip() for name, value in found.groupdict(default="").items()}
         asked = [last] if form == "other" else [said.get("subject", ""), said.get("room", "")]

@@ -64,6 +64,8 @@ _HANDS = word_set("face give get put set look show")
 """Light words that ask a skill that moves the robot for more than it does."""
 _PREPOSITIONS, _PEOPLE = word_set("on in at for of to with like"), word_set("me us you")
 _THINGS = word_set("it its")
+_AIMS = word_set("to up into towards toward @me")
+"""Words between a verb of moving and the place or thing where the way ends."""
 _VERY_LIGHT = LIGHT - {"look"}
 """Words that never name a skill."""
 _COMMON = 3
@@ -456,11 +458,20 @@ class Attempt:
             people = [p.name for p in self.entry.parameters if "person" in p.choices and p.name not in self.attributes]
             self.attributes |= dict.fromkeys(people, "person")
             return bool(people) or not self.entry.moves
+        if word.text == "@with":
+            return not self.entry.moves
         if word.text == "take" and any(w.dimension == "step" for w in self._content):
             return True
         if word.text == "both":
             return any(set(p.choices) == {"left", "right"} for p in self.entry.parameters)
         return word.text == "@updown" and "nod" in values
+
+    @property
+    def assumed(self) -> Parameter | None:
+        """Return the parameter that says how far it walks, where the words did not say that in a unit of length."""
+        way = next((p for p in self.entry.parameters if p.dimension == "length"), None) if self.entry.walks else None
+        steps = any(w.dimension == "step" for w in self._content)
+        return way if way is not None and (steps or way.name not in self._amounts) else None
 
     # -- arguments ----------------------------------------------------------------------------------------------------
 
@@ -539,7 +550,7 @@ class Matcher:
 
     def meant(self, words: Sequence[Word]) -> tuple[Word | None, list[str]]:
         """Return the one word of a clause that nobody knows, and the words that it may misspell."""
-        odd = [w for w in words if w.kind == "word" and w.text.isascii() and w.text.isalpha() and not self._knows(w)]
+        odd = [w for w in words if w.kind == "word" and w.text.isascii() and w.text.isalpha() and not self.knows(w)]
         if len(odd) != 1:
             return None, []
         slips = {word: slip(odd[0].text, word) for word in self._vocabulary | MEANINGLESS}
@@ -551,7 +562,8 @@ class Matcher:
         said = self._vocabulary.union(CONCEPT, FILLERS, LIGHT, UNITS, NUMBERS, RELATIONS)
         return said.union(*([k.stem for k in e.name] for e in self.entries), *(e.doc for e in self.entries))
 
-    def _knows(self, word: Word) -> bool:
+    def knows(self, word: Word) -> bool:
+        """Return whether this is a word that names something here, or that means something in any command."""
         return word.kind == "word" and (word.text in self._known or word.stem in self._known)
 
     def channels_named(self, words: Sequence[Word]) -> tuple[str, ...]:
@@ -584,7 +596,7 @@ class Matcher:
             if nearest is None:
                 raise NotUnderstood(())
             odd = nearest.left_over
-            odd = [w for w in odd if not self._knows(w)] or (odd if len(odd) == 1 else [])
+            odd = [w for w in odd if not self.knows(w)] or (odd if len(odd) == 1 else [])
             taking = [t.entry for t in named if len(t.left_over) == len(nearest.left_over) and not t.has_object]
             objects = [value for entry in taking for value in entry.object_values]
             raise NotUnderstood(odd, sorted(objects, key=lambda value: not any(w.text in value for w in odd)))
@@ -613,6 +625,8 @@ class Matcher:
             pause = tag(self._sleep, {"seconds": f"{attempt.open_for_s:g}"})
             return Item(element(skill.name, attributes, pause), channels | {"main"}, bounded=True)
         opening = tag(skill.name, attributes, ending=">") if entry.keeps_open else ""
+        way = attempt.assumed
+        far = () if way is None else (f"{abs(bound.values[way.name]):g} {unit_name('length', way.factor)}",)
         once = Item(
             tag(skill.name, attributes),
             channels,
@@ -621,17 +635,19 @@ class Matcher:
             entry.endless,
             entry.travels,
             verbless=attempt.verbless and attempt.has_object,
+            assumed=far,
         )
         return repeated(once, count)
 
 
 def _unheeded(attempt: Attempt, words: Sequence[Word]) -> list[Word]:
-    """Return words that a skill that moves the robot does not heed: `it`, where what it goes to is not named, and how far to go
-    (`for 2 metres`), where its distance is another one."""
+    """Return words that a skill that moves the robot does not heed: `it`, how far to go (`for 2 metres`), where its distance is
+    another one, and a verb that would move what it only goes to (`move the chair`)."""
     entry = attempt.entry
-    open_target = entry.moves and any(name not in attempt.attributes for name in entry.choices)
+    aimless = entry.travels and attempt.has_object and not any(w.among(_AIMS) for w in words)
     far = [w for before, w in pairwise(words) if before.text == "for" and w.dimension == "length" and not entry.walks]
-    return far + [w for w in words if w.among(_THINGS) and open_target]
+    far += [w for w in words if w.concept == "walk" and w.kind == "word" and aimless]
+    return far + [w for w in words if w.among(_THINGS) and entry.moves]
 
 
 def _stranded(words: Sequence[Word]) -> list[Word]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -13,8 +14,10 @@ from bench.dry_run import skills_of
 from function_tokens.routines import RoutineStore
 from planners.language.client import NAME, OfflineClient
 from planners.models.base import CancelToken, Finished, Message, ModelError, ModelRequest, TextDelta, Usage
-from planners.prompts.prompt import CallReport, RobotFacts, build_turn_prompt
+from planners.prompts.prompt import CallReport, GrammarOptions, RobotFacts, build_turn_prompt
 from skill_kernel.codes import ModelCode
+from skill_kernel.robot import RobotConfig
+from skill_kernel.skills.registry import SkillRegistry
 
 SETS = Path(__file__).parent / "skillsets"
 
@@ -111,6 +114,101 @@ def test_a_plan_made_anew_leaves_out_what_is_done_and_begins_nothing_anew_that_c
     halfway = [CallReport("text", {}, "INTERRUPTED"), CallReport("move_forward", {}, "INTERRUPTED", "0.4 m")]
     with pytest.raises(ModelError, match="move_forward.*how far it came"):
         _text(_client(), _request(said, done=halfway))
+
+
+@cache
+def _of(robot: str) -> OfflineClient:
+    config = RobotConfig.load(robot)
+    skills = SkillRegistry.from_modules(config.skills, text_skill=config.text_skill)
+    return OfflineClient(RobotFacts(config.name, "", skills, GrammarOptions(config.builtin_names, config.limits)))
+
+
+@pytest.mark.parametrize(
+    ("said", "robot", "source"),
+    [
+        ("can you knock twice?", "coco", '<spider_arm_knock times="2"/>'),
+        ("can you nod once", "coco", '<head_act action="nod"/>'),
+        ("will you bark twice?", "kalos", '<bark times="2"/>'),
+        ("could you please sit down?", "kalos", "<sit/>"),
+        ("would you nod", "kalos", "<nod/>"),
+        ("can you please take a picture", "kalos", "<take_pic/>"),
+        ("can you dance for me?", "coco", _of("coco").answer(_request("dance"))),
+        ("坐下好吗？", "kalos", "<sit/>"),
+        ("你能敲两下桌子吗？", "coco", '<spider_arm_knock times="2"/>'),
+        ("请你坐下行吗", "coco", "<spider_sit/>"),
+    ],
+)
+def test_a_question_that_only_asks_politely_is_done(said: str, robot: str, source: str) -> None:
+    assert _of(robot).answer(_request(said)) == source
+
+
+@pytest.mark.parametrize(
+    ("said", "robot", "answer"),
+    [
+        ("can you walk?", "coco", "Yes, say “walk”."),
+        ("can you walk", "kalos", "Yes, say “walk”."),
+        ("Coco, can you walk 20 cm", "coco", "Yes, say “walk 20 cm”."),
+        ("will you sit down?", "kalos", "Yes, say “sit down”."),
+        ("can you jump?", "kalos", "Not that I know; you can say: "),
+        ("can you fly three times?", "coco", "Not that I know; you can say: "),
+        ("你能坐下吗？", "kalos", "可以，请说“坐下”。"),
+    ],
+)
+def test_a_question_about_ability_is_answered_and_moves_nothing(said: str, robot: str, answer: str) -> None:
+    assert _of(robot).answer(_request(said)).startswith(answer)
+
+
+@pytest.mark.parametrize("robot", ["coco", "kalos"])
+@pytest.mark.parametrize(
+    "said", ["你能不能坐下", "你可以走吗", "did you sit down twice?", "sit down?", "你坐下了两次吗", "can you not walk"]
+)
+def test_a_doubtful_question_moves_nothing(said: str, robot: str) -> None:
+    try:
+        answer = _of(robot).answer(_request(said))
+    except ModelError as error:
+        assert error.code is ModelCode.MODEL_NOT_UNDERSTOOD
+    else:
+        assert not answer.startswith("<") or answer.startswith("<query_memory ")
+
+
+@pytest.mark.parametrize(
+    ("said", "robot", "other"),
+    [
+        ("kalos, sit down", "coco", "kalos"),
+        ("Kalos sit down", "coco", "Kalos"),
+        ("tell kalos to bark", "coco", "kalos"),
+        ("Kalos，坐下", "coco", "Kalos"),
+        ("coco坐下", "kalos", "coco"),
+        ("hey rex, sit down", "kalos", "rex"),
+    ],
+)
+def test_what_is_said_to_another_robot_names_it(said: str, robot: str, other: str) -> None:
+    with pytest.raises(ModelError) as caught:
+        _of(robot).answer(_request(said))
+    assert f"ghostshell chat --robot {other}" in caught.value.message and robot in caught.value.message
+    assert len(caught.value.message) <= 160 and "\n" not in caught.value.message
+
+
+@pytest.mark.parametrize("said", ["carefully, sit down", "sit down, kalo, then fly", "kalos is nice", "tell me, sit"])
+def test_no_other_robot_is_taken_for_meant(said: str) -> None:
+    with pytest.raises(ModelError) as caught:
+        _of("kalos").answer(_request(said))
+    assert "--robot" not in caught.value.message
+
+
+@pytest.mark.parametrize(
+    ("said", "robot", "told"),
+    [
+        ("walk forward", "kalos", "<move_forward/>You did not say how far; I take 1 m."),
+        ("take two steps back", "coco", '<spider_run_distance distance="-10"/>You did not say how far; I take 10 cm.'),
+        ("walk and say hello", "coco", "You did not say how far; I take 20 cm.<spider_run_distance/>hello"),
+        ("往前走", "kalos", "<move_forward/>没说多远，我按1 m走。"),
+        ("walk 1 m", "kalos", '<move_forward distance_m="1"/>'),
+        ("turn left", "kalos", '<rotate angle_deg="90"/>'),
+    ],
+)
+def test_a_way_whose_length_was_not_said_is_told_while_it_is_walked(said: str, robot: str, told: str) -> None:
+    assert _of(robot).answer(_request(said)) == told
 
 
 def test_the_last_answer_can_be_repeated() -> None:

@@ -35,7 +35,8 @@ def parser_of(robot: str) -> CommandParser:
 
 
 def read(text: str, robot: str = "coco") -> str:
-    return parser_of(robot).read(text, mends=True).source
+    """Return the stream for a text, without what it tells of the ways whose length was not said."""
+    return re.sub(r"You did not say how far[^<]*|没说多远[^<]*", "", parser_of(robot).read(text, mends=True).source)
 
 
 def refusal(text: str, robot: str = "coco") -> str:
@@ -177,6 +178,16 @@ def test_how_often_and_what_belongs_to_what(text: str, robot: str, source: str) 
             "慢点走",
             "大声说你好",
         ),
+        *(
+            "walk 10 cm plus 5 cm",
+            "walk 10 cm and 5 cm",
+            "turn left 20 degrees, 30 degrees",
+            "走两米和三十厘米",
+            "walk 1 m 5 cm",
+        ),
+        *("sit down, but nod first", "nod, first sit down", "sit down. But first nod.", "坐下，先点头", "最后坐下，先点头"),
+        *("move the chair", "run the ball", "drive the person to the kitchen", "移动椅子", "move it", "turn it left"),
+        *("sit next to me", "go with me", "come beside me", "face the person", "sit next to the person", "go to the rooms"),
         *("say hello loudly", "say loudly hello", "say hello three times", "say hello slowly to the children"),
     ],
 )
@@ -311,10 +322,10 @@ def test_a_refusal_is_one_line_with_three_commands_of_this_robot(text: str, robo
         ("别放音乐了", "coco", "请说：停止放音乐"),
         ("别跟着我", "kalos", "请说：停止跟着我"),
         ("don't follow me", "kalos", "to end what I do, say: stop"),
-        ("小心点走", "kalos", "（“小心点”）"),
-        ("找我的钥匙", "kalos", "（“我的钥匙”）"),
-        ("走快一点", "kalos", "（“一点”）"),
-        ("轻手轻脚地走", "kalos", "（“轻手轻脚地”）"),
+        ("小心点走", "kalos", "“小心点走”。"),
+        ("找我的钥匙", "kalos", "“找我的钥匙”。"),
+        ("坐下，帮我走到桌子旁边，再点头", "kalos", "“帮我走到桌子旁边”。"),
+        ("朝门口走两步", "kalos", "“朝门口走两步”。"),
     ],
 )
 def test_a_refusal_names_what_would_do(text: str, robot: str, part: str) -> None:
