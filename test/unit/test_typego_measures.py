@@ -19,7 +19,7 @@ from bench.evaluation.faults import HungError
 from bench.evaluation.report import write_report
 from bench.evaluation.runner import BLIND, Key, Plan, Results, run
 from bench.evaluation.statistics import Spread, crossings, kind_of, normalised, tokens, total
-from bench.evaluation.tables import aims, table3, table4
+from bench.evaluation.tables import aims, overhead, table3, table4
 from bench.evaluation.tasks import Setting
 from bench.evaluation.trace import Trace
 from bench.evaluation.truth import Places
@@ -184,9 +184,15 @@ def test_the_overhead_is_what_both_together_take_beyond_each_alone() -> None:
         line("T5", trial=1, ball=False, total_s=99.0),
         line("A6", total_s=5.0),
         line("T6", total_s=36.0, added_s=5.0, resume_s=0.4, replan_s=0.3),
+        line("T6", trial=1, total_s=50.0, added_s=5.0),
+        line("T7", total_s=33.0, added_s=5.0),
+        line("T8", total_s=33.5, added_s=2.0),
     ]
     row = next(r for r in table4(lines).rows if r[0] == "T6")
-    assert row[2].startswith("30.00") and row[5] == "1.00" and row[6] == "0.30 + 0.10 (1)"
+    assert row[2].startswith("30.00") and row[5] == "1.00/0.00 (1)" and row[6] == "0.30 + 0.10 (1)", "trial 1 has no pair"
+    assert [overhead(lines, task).mean for task in ("T6", "T7", "T8")] == [1.0, 3.0, 1.5]
+    told = {r[0]: r[1:] for r in aims(lines).rows}
+    assert told["T6: time beyond both alone, in the same worlds [s]"] == ["1.00", "≤ 0.5", "MISSED"]
 
 
 def test_a_report_of_everything_is_written_with_its_picture(tmp_path: Path) -> None:
