@@ -97,11 +97,9 @@ class InstructionReader:
 
     def _not_understood(self, words: Sequence[Word], more: Sequence[Reason] = (), offers: Sequence[str] = ()) -> Unclear:
         """Return that words mean nothing. Chinese ones are not parted by spaces, so all between two marks is quoted."""
-        what = self._quote(words)
-        if words and is_chinese(what):
-            begin, end = words[0].start, max(w.end for w in words)
-            before, behind = _BETWEEN.split(self._text[:begin])[-1], _BETWEEN.split(self._text[end:])[0]
-            what = f"{before}{self._text[begin:end]}{behind}".strip()
+        if is_chinese(what := self._quote(words)):
+            before, behind = self._text[: words[0].start], self._text[max(w.end for w in words) :]
+            what = f"{_BETWEEN.split(before)[-1]}{what}{_BETWEEN.split(behind)[0]}".strip()
             more = [reason for reason in more if reason.key != "odd"]
         return Unclear("not_understood", offers, what=shown(what, MAX_QUOTED), more=list(more))
 
@@ -641,10 +639,8 @@ class CommandParser:
             return Reading("", error.text(chinese=chinese), error.understood, error.offers)
         told = [Reason("mended", said=said, meant=meant).text(chinese=chinese) for said, meant in reader.mended.items()]
         source = speech(" ".join(told)).source + item.source
-        if not (mends and item.assumed):
-            return Reading(source)
-        far = speech(Reason("assumed", lengths=", ".join(item.assumed)).text(chinese=chinese)).source
-        return Reading(source + far if source.endswith(">") else far + source)
+        far = Reason("assumed", lengths=", ".join(item.assumed)).text(chinese=chinese) if mends and item.assumed else ""
+        return Reading(source + speech(far).source if source.endswith(">") else speech(far).source + source)
 
     def refusal(self, instruction: str, reading: Reading) -> str:
         """Return one line for people: why nothing was done of an instruction, and where it was not understood, what can be."""
@@ -680,13 +676,12 @@ class CommandParser:
     def _called(self, text: str) -> str:
         """Return the name of another robot to which a text is said: one that is known, or a word that nobody knows with a comma
         before a command; else ""."""
-        found = _CALLED.match(text)
-        name = (found["told"] or found["called"]) if found is not None else ""
-        word = Word(name.casefold(), 0, 0)
-        if found is None or word.text in self.names or word.text in map(str.casefold, shipped_robots()):
-            return "" if word.text in self.names else name
-        addressed = bool(found["comma"]) and not self.matcher.knows(word) and not _may_be_manner(word)
-        return name if addressed and self.read(found["rest"]).source else ""
+        if (found := _CALLED.match(text)) is None:
+            return ""
+        word = Word((found["told"] or found["called"]).casefold(), 0, 0)
+        other = found["comma"] and not self.matcher.knows(word) and not _may_be_manner(word) and self.read(found["rest"]).source
+        meant = word.text not in self.names and (other or word.text in map(str.casefold, shipped_robots()))
+        return found["told"] or found["called"] if meant else ""
 
     def _saving(self, text: str, last: str) -> str | None:
         found = _SAVE.match(text) or _SAVE_CN.match(text)

@@ -200,7 +200,7 @@ class Entry:
         self.skill, self.name = skill, name
         self.parameters = tuple(Parameter.of(one, skill) for one in declared(skill, limits))
         self.common = common | {k.stem for p in self.parameters for k in _keys(p.name)}
-        doc = _keys(re.sub(r"\bhow \w+", "", re.split(r"\n\n|[.:] ", skill.description)[0]))
+        doc = _keys(re.sub(r"\bhow \w+|\b(?:without|not|never)\b.*", "", re.split(r"\n\n|[.:] ", skill.description)[0]))
         self.verb = doc[0].stem if doc and not doc[0].among(LIGHT) else ""
         self.aims = any(p.roles & {"yaw", "pitch"} for p in self.parameters) and self.means("head", "look", "camera")
         said = [k for k in doc if not k.among(LIGHT | RELATIONS) and k.concept not in DIRECTIONS[:4]]

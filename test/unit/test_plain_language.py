@@ -187,7 +187,15 @@ def test_how_often_and_what_belongs_to_what(text: str, robot: str, source: str) 
         ),
         *("sit down, but nod first", "nod, first sit down", "sit down. But first nod.", "坐下，先点头", "最后坐下，先点头"),
         *("move the chair", "run the ball", "drive the person to the kitchen", "移动椅子", "move it", "turn it left"),
-        *("sit next to me", "go with me", "come beside me", "face the person", "sit next to the person", "go to the rooms"),
+        *(
+            "sit next to me",
+            "go with me",
+            "come beside me",
+            "face the person",
+            "sit next to the person",
+            "go to the rooms",
+            "step backward turning",
+        ),
         *("say hello loudly", "say loudly hello", "say hello three times", "say hello slowly to the children"),
     ],
 )
