@@ -252,9 +252,10 @@ class Question:
             results = [result for turn in self._turns() for result in results_of(turn)]
             return tuple(Call(r.function, dict(r.arguments), r.outcome, r.message) for r in results)
         done = tuple(call for item in self.items("DONE") for call in _told(item))
-        last = self.text("CLAIM", "last_step")
+        runs = [call for call in done if call.pending]
+        last = _rest_of(self.text("CLAIM", "last_step"), runs) if runs else ()
         queued = (call for item in self.blocks.get("QUEUE", []) for call in calls_in(_source(item)))
-        return (*done, *self._running(), *_rest_of(last, [call for call in done if call.pending]), *queued)
+        return (*done, *self._running(), *last, *queued)
 
     def _turns(self) -> list[str]:
         """Return the messages that belong to the present instruction: those since its turn 0."""

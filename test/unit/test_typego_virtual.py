@@ -228,8 +228,12 @@ def test_what_was_marked_and_not_done_is_planned_again() -> None:
 
 
 def test_a_claim_is_agreed_to_when_the_last_step_brings_what_is_missing_and_only_then() -> None:
-    done = [BACK, LEFT, LEFT]
-    assert reviewed(NODS, done, 3, '<step><nod times="3"/></step>') == "<achieved/>"
+    done, step = [BACK, LEFT, LEFT], '<step><nod times="3"/></step>'
+    assert reviewed(NODS, [*done, call("nod", "", times=3)], 3, step) == "<achieved/>"
+    assert (
+        reviewed(NODS, [*done, call("nod", "", times=1)], 3, '<step><nod times="1"/><nod times="3"/></step>') == "<achieved/>"
+    )
+    assert "Nod three times" in reviewed(NODS, [*done, call("nod", "FAILED", "it fell", times=3)], 3, step), "it is over"
     assert "Nod three times" in reviewed(NODS, done, 3, "<step><sit/></step>")
     assert "Nod three times" in reviewed(NODS, done, 3, "")
     assert "Nod three times" in reviewed(NODS, done, 2, "<step><sit/></step>"), "the mark behind the last step is no proof"
