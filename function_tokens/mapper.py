@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import difflib
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -40,7 +41,8 @@ class Mapped:
 
 @dataclass(frozen=True)
 class Refusal:
-    """Tell why a token cannot become a call. `ends_turn` when it stood for motion on an exclusive subsystem (law C11)."""
+    """Tell why a token cannot become a call. `ends_turn` when it stood for motion on an exclusive subsystem, or for what nobody
+    knows (law C11)."""
 
     function: str
     code: CallCode
@@ -85,9 +87,10 @@ class Mapper:
             wrappers=robot.wrappers,
         )
 
-    def map(self, name: str, attrs: Mapping[str, str]) -> Mapped | Refusal | None:
+    def map(self, name: str, attrs: Mapping[str, str], *, strict: bool = False) -> Mapped | Refusal | None:
         """Return what a start tag or an empty-element tag stands for, None for one that only wraps others: its children run as
-        if it were not there. Never raises for what a model wrote."""
+        if it were not there. Never raises for what a model wrote. Unless `strict`, a value that can only mean one that fits is
+        taken for it (semantics 2.2)."""
         builtin = BUILTINS.get(self.builtin_names.get(name, name))
         if builtin is not None:
             return self._bind(builtin, _named(attrs, "id", "name") if builtin.name == "run" else attrs)
@@ -96,20 +99,22 @@ class Mapper:
         if (builtin := STEP_BUILTINS.get(STEP_ALIASES.get(name, name))) is not None:
             return self._step_builtin(builtin, attrs)
         if (skill := self.registry.get(name)) is not None:
-            return self._bind(skill, attrs)
+            return self._bind(skill, attrs, mends=not strict)
         if name in self.wrappers:
             return None
         known = [*self.registry.names, *BUILTINS, *self.builtin_names]
         hint = nearest(name, [*known, *STEP_BUILTINS]) or f"; known: {', '.join(known[:40])}"
-        return Refusal(name, CallCode.UNKNOWN_FUNCTION, f"there is no function '{shown(name)}'{hint}", ends_turn=False)
+        meant = self.registry.get(next(iter(difflib.get_close_matches(name[:80], self.registry.names, n=1)), ""))
+        ends = meant is None or self._matters(meant)
+        return Refusal(name, CallCode.UNKNOWN_FUNCTION, f"there is no function '{shown(name)}'{hint}", ends)
 
-    def _bind(self, skill: Skill, attrs: Mapping[str, str]) -> Mapped | Refusal:
+    def _bind(self, skill: Skill, attrs: Mapping[str, str], *, mends: bool = False) -> Mapped | Refusal:
         builtin = skill.name in RESERVED
         try:
-            bound = bind(skill, {k: v for k, v in attrs.items() if k != SYNC}, self.limits)
+            bound = bind(skill, {k: v for k, v in attrs.items() if k != SYNC}, self.limits, mends=mends)
             sync = _sync(attrs)
         except ArgumentError as error:
-            ends = not builtin and skill.on_failure == "end_turn" and self._exclusive(skill.subsystems)
+            ends = not builtin and self._matters(skill)
             declared = frozenset(s for s in skill.subsystems if "{" not in s)
             return Refusal(skill.name, error.code, error.message, ends, declared)
         if skill.name == "stop" and (fault := self._no_channel(str(bound.values["channel"]))):
@@ -118,6 +123,10 @@ class Mapper:
         channels = frozenset(subsystems) | ({MAIN} if sync else frozenset())
         exclusive = not builtin and self._exclusive(subsystems)
         return Mapped(skill.name, skill, builtin, dict(bound.values), channels, subsystems, exclusive, tuple(bound.clamped))
+
+    def _matters(self, skill: Skill) -> bool:
+        """Return whether what follows a call of this skill must not run when it was refused (law C11)."""
+        return skill.on_failure == "end_turn" and self._exclusive(skill.subsystems)
 
     def _exclusive(self, subsystems: Iterable[str]) -> bool:
         return any(self.exclusive.get(s, True) for s in subsystems)

@@ -133,7 +133,7 @@ class TokenHandler:
                 kind = FrameKind.REFUSED if frame.kind is FrameKind.REFUSED else FrameKind.WRAPPER
                 stream.frames.append(Frame(kind, token.name))
             return
-        mapped = self.mapper.map(token.name, token.attrs)
+        mapped = self.mapper.map(token.name, token.attrs, strict=stream.strict)
         if mapped is None:
             if token.kind is TokenKind.AF:
                 stream.frames.append(Frame(FrameKind.WRAPPER, token.name))
@@ -238,7 +238,8 @@ class TokenHandler:
         if token.kind is TokenKind.AF:
             frame = Frame(FrameKind.REFUSED, token.name, call)
             stream.frames.append(frame)
-            if why and refusal.function in STEP_NAMES and not stream.strict:
+            late = refusal.function in STEP_NAMES or refusal.code is CallCode.UNKNOWN_FUNCTION
+            if why and late and not stream.strict:
                 frame.faults.append(why)  # end the turn at its end tag, after its content has been refused
                 return
         if why:
@@ -326,7 +327,7 @@ class TokenHandler:
             return
         if token.kind is TokenKind.AF:
             frame.depth += 1
-        mapped = self.mapper.map(token.name, token.attrs)
+        mapped = self.mapper.map(token.name, token.attrs, strict=stream.strict)
         if isinstance(mapped, Refusal):
             frame.faults.append(mapped.message)
         elif isinstance(mapped, Mapped) and mapped.builtin and mapped.function in NOT_IN_ROUTINES:

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Turn an element's attributes into typed arguments of a skill, and check those of a call (GhostShell 3.4.2)."""
 
+import difflib
 import functools
 import json
 import math
@@ -25,6 +26,10 @@ from skill_kernel.skills.skill import Limited, Skill, SkillDefinitionError, cont
 BOOLEANS = {**dict.fromkeys(("true", "1", "yes", "on"), True), **dict.fromkeys(("false", "0", "no", "off"), False)}
 _NONE = frozenset({"", "none", "null"})
 _NUMBER = re.compile(r"([+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?)\s*(\S.{0,15})?", re.ASCII)
+LIKE = 0.8
+"""Likeness (0 to 1) from which on a word that is no choice is taken for one."""
+CLAMP = 0.05
+"""Share of a bound by which a number may pass it and is taken for it."""
 _RANGE_ERRORS = ("than", "than_equal", "multiple_of", "finite_number", "too_short", "too_long")
 """Endings of pydantic's names for errors about the size of a value of the right type."""
 _UNITS = (
@@ -90,6 +95,8 @@ class Converter:
         self.unit = _unit(metadata)
         self.limit = next((m for m in metadata if isinstance(m, Limited)), None)
         self.expected = _expected(base, metadata, self.unit)
+        bounds = (getattr(mark, key, None) for mark in metadata for key in ("ge", "le"))
+        self._bounds = [bound for bound in bounds if isinstance(bound, (int, float))]
         self._choices: dict[str, Any] = {}
         self._members: list[Converter] = []
         self._none = False
@@ -123,6 +130,26 @@ class Converter:
             raise self._fault()
         _refuse_not_finite(value)
         return self._checked(value)
+
+    def mended(self, text: str) -> Any:
+        """Return the one value that a text can only mean though `convert` refuses it: the only choice that is much like it, or
+        the bound that it passes by at most a twentieth (semantics 2.2); None where there is not exactly one."""
+        if self._members:
+            values = [value for member in self._members if (value := member.mended(text)) is not None]
+            return values[0] if len(values) == 1 else None
+        if self._choices:
+            folded = {choice.casefold(): member for choice, member in self._choices.items()}
+            near = difflib.get_close_matches(text.strip().casefold()[:80], folded, n=3, cutoff=LIKE)
+            members = [folded[one] for one in near]
+            return members[0] if members and all(member is members[0] for member in members) else None
+        if self.base not in (int, float):
+            return None
+        try:
+            value = self._read(text)
+        except ValueFault:
+            return None
+        near_bounds = [self.base(bound) for bound in self._bounds if 0 < abs(value - bound) <= CLAMP * abs(bound)]
+        return near_bounds[0] if len(near_bounds) == 1 else None
 
     def json_schema(self) -> dict[str, Any]:
         """Return the JSON Schema of the type, with its unit."""
@@ -264,7 +291,7 @@ class ArgumentError(ValueError):
 
 @dataclass(frozen=True)
 class BoundArguments:
-    """Hold typed arguments by name, and a note for each value that was clamped to the robot's limits.
+    """Hold typed arguments by name, and a note for each value that was mended or clamped to the robot's limits.
 
     Defaults are filled in. Content is there only where an attribute gave it.
     """
@@ -273,9 +300,11 @@ class BoundArguments:
     clamped: list[str] = field(default_factory=list)
 
 
-def bind(skill: Skill, given: Mapping[str, Any], limits: Limits, *, written: bool = True) -> BoundArguments:
+def bind(
+    skill: Skill, given: Mapping[str, Any], limits: Limits, *, written: bool = True, mends: bool = False
+) -> BoundArguments:
     """Turn the strings of `written` attributes, or else values that came as JSON, into the types of the skill's parameters:
-    T(v) of the paper (semantics 2.2).
+    T(v) of the paper (semantics 2.2). With `mends` a written value that can only mean one that fits is taken for it.
 
     Raises ArgumentError with UNKNOWN_ARGUMENT, MISSING_ARGUMENT, INVALID_ARGUMENT or OUT_OF_RANGE. A limit the robot
     does not have bounds nothing; `unknown_limits` finds those.
@@ -291,6 +320,11 @@ def bind(skill: Skill, given: Mapping[str, Any], limits: Limits, *, written: boo
             try:
                 value = converter.convert(given[name], written=written)
             except ValueFault as fault:
+                value = converter.mended(given[name]) if mends else None
+                if value is not None:
+                    bound.clamped.append(f"{skill.name}: {name} {_shown(given[name])} was taken for {plain_value(value)}")
+                    bound.values[name] = value
+                    continue
                 code = CallCode.OUT_OF_RANGE if fault.out_of_range else CallCode.INVALID_ARGUMENT
                 raise ArgumentError(code, f"{skill.name}: {name} is {_shown(given[name])}; {fault}") from fault
         elif name == skill.content:

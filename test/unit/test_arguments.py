@@ -326,3 +326,59 @@ def test_the_signature_shows_types_without_what_is_annotated_to_them() -> None:
         return SkillReturn.success()
 
     assert signature_text(turn) == "turn(text: str, angle: float, side: Literal['l', 'r'] = 'l')"
+
+
+# -- values that can only mean one thing ------------------------------------------------------------------------------------
+
+
+@skill
+def face(
+    mood: Literal["surprised", "sleepy", "sad"] = "sad",
+    angle: Annotated[float, Field(ge=-180, le=180), "deg"] = 0.0,
+    times: Annotated[int, Field(ge=1, le=20)] = 1,
+    side: Literal["left", "right"] | None = None,
+) -> SkillReturn:
+    """Show something."""
+
+
+def mended(**given: str) -> BoundArguments:
+    return bind(face, given, {}, mends=True)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "value"),
+    [
+        ("mood", "surprise", "surprised"),
+        ("mood", "SLEEPY ", "sleepy"),
+        ("angle", "185", 180.0),
+        ("angle", "-189 deg", -180.0),
+        ("times", "21", 20),
+        ("side", "rigth", "right"),
+    ],
+)
+def test_a_value_that_can_only_mean_one_is_taken_for_it_and_told(name: str, text: str, value: object) -> None:
+    bound = mended(**{name: text})
+    assert bound.values[name] == value and type(bound.values[name]) is type(value)
+    (note,) = bound.clamped
+    assert f"face: {name}" in note and str(value) in note
+    with pytest.raises(ArgumentError):
+        bind(face, {name: text}, {})
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [("mood", "s"), ("mood", "happy"), ("angle", "190"), ("angle", "far"), ("times", "0"), ("times", "22"), ("side", "up")],
+)
+def test_what_may_mean_anything_stays_refused(name: str, text: str) -> None:
+    with pytest.raises(ArgumentError):
+        mended(**{name: text})
+
+
+@given(st.sampled_from(list(converters(face))), st.text(max_size=12) | st.floats().map(str) | st.integers(-999, 999).map(str))
+def test_what_is_mended_fits(name: str, text: str) -> None:
+    try:
+        bound = mended(**{name: text})
+    except ArgumentError:
+        return
+    again = bind(face, {name: str(bound.values[name])}, {})
+    assert again.values[name] == bound.values[name] and not again.clamped

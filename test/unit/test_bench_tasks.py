@@ -233,11 +233,11 @@ def test_a_model_is_asked_with_the_tasks_history_and_again_after_an_observation(
 
 def test_what_a_model_gets_wrong_is_scored_as_such() -> None:
     task = BY_NAME["Greet and Smile"]
-    model = _Scripted("Hello!<smile/>")
+    model = _Scripted("Hello!<smile/>", "Hello!")
     done = ask(task, model, ROBOT)
     scored = score(task, done.calls, FILE.classes, done.error)
     assert scored.correctness < 1.0 and any("smile" in fault for fault in scored.faults)
-    assert len(model.requests) == 1
+    assert len(model.requests) == 2
 
 
 def test_a_model_whose_motion_is_refused_is_asked_again() -> None:

@@ -109,7 +109,7 @@ def test_each_call_is_one_json_object_and_nothing_else_is_on_standard_output(ski
     [
         ("", (), 0, []),
         ("<nod/>", (), 0, ["DONE"]),
-        ("<nodd/><nod/>", (), 1, ["REFUSED", "DONE"]),
+        ("<nodd/><nod/>", (), 1, ["REFUSED", "DROPPED"]),
         ("<nodd/><nod/>", ("--strict",), 1, ["REFUSED", "DROPPED"]),
         ("<nod/></walk><nod/>", ("--strict",), 2, ["DONE"]),
         ("<nod/></walk><nod/>", (), 0, ["DONE", "DONE"]),

@@ -63,7 +63,8 @@ def test_a_sync_that_is_neither_yes_nor_no_is_refused() -> None:
 
 def test_refusals_name_what_may_have_been_meant_and_end_the_turn_only_for_motion() -> None:
     unknown = refusal("wlak", {})
-    assert unknown.code is CallCode.UNKNOWN_FUNCTION and "walk" in unknown.message and not unknown.ends_turn
+    assert unknown.code is CallCode.UNKNOWN_FUNCTION and "walk" in unknown.message and unknown.ends_turn
+    assert refusal("fly", {}).ends_turn and not refusal("pong", {}).ends_turn
     assert refusal("walk", {"s": "soon"}).ends_turn
     assert not refusal("ping", {"s": "1"}).ends_turn
     assert mapper().map("response", {}) is None

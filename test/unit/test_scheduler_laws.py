@@ -284,9 +284,14 @@ def test_an_unknown_element_is_refused_with_everything_inside_it() -> None:
         ("walk", "REFUSED"),
         ("nod", "REFUSED"),
         ("swing", "REFUSED"),
-        ("turn", "DONE"),
+        ("turn", "DROPPED"),
     ]
-    assert all(c.start_s is None for c in run.calls[:5])
+    assert all(c.start_s is None for c in run.calls)
+
+
+def test_a_function_that_does_not_exist_ends_the_turn_unless_its_like_is_harmless() -> None:
+    assert [c.outcome for c in dry_run('<walk s="1"/><fly/><nod/>', mapper()).calls] == ["DONE", "REFUSED", "DROPPED"]
+    assert [c.outcome for c in dry_run("<pingg/><nod/>", mapper()).calls] == ["REFUSED", "DONE"]
 
 
 @pytest.mark.parametrize("tag", ['if cond="always"', 'elif cond="always"', "else"])
