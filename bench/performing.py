@@ -22,7 +22,13 @@ from planners.strategies.turns import PlanEnded, TurnResult
 from skill_kernel.robot import RobotConfig
 from skill_kernel.skills.registry import SkillRegistry
 
-SETTINGS: Mapping[str, Any] = {"max_turns": 8, "history_tokens": 3000, "deadline_s": 60.0, "max_output_tokens": 2048}
+SETTINGS: Mapping[str, Any] = {
+    "max_turns": 8,
+    "prompt": "full",
+    "history_tokens": 3000,
+    "deadline_s": 60.0,
+    "max_output_tokens": 2048,
+}
 """Settings of a planner without a node."""
 
 

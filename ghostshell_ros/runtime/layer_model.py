@@ -16,7 +16,18 @@ from ghostshell_ros.runtime.node import RuntimeNode
 from ghostshell_ros.wire.events import EventWriter
 from ghostshell_ros.wire.qos import QUEUES
 from ghostshell_ros.wire.values import ros_text
-from planners.models.base import CancelToken, Finished, ModelClient, ModelError, ModelRequest, Retrying, TextDelta, Usage, used
+from planners.models.base import (
+    CancelToken,
+    Finished,
+    ModelClient,
+    ModelError,
+    ModelRequest,
+    Reading,
+    Retrying,
+    TextDelta,
+    Usage,
+    used,
+)
 from planners.models.base import ModelEvent as AnswerPart
 from planners.models.budget import BudgetLimits, TokenBudget
 from planners.models.model_call import AnswerEnd
@@ -26,6 +37,8 @@ from skill_kernel.events import ModelEvent, ModelKind, Notice, RunEvent
 
 ENOUGH_S = 1.0
 """Time that an answer which is read no further may take to end by itself."""
+LONG_READING_S = 2.0
+"""From then on it is told that the server still reads the prompt."""
 MAX_TOKENS = 1_000_000_000
 
 
@@ -166,7 +179,7 @@ class Answer:
         self._asked_s = owner.node.steady_now()
         self._usage: Usage | None = None
         self._began_s = owner.node.now_s()
-        self._over = self._muted = self._forgot = False
+        self._over = self._muted = self._forgot = self._reads_long = False
         self._asked = False
         """False for an answer that the budget forbids: nothing but its end is told."""
         self._repetition = RepetitionWatch()
@@ -221,6 +234,12 @@ class Answer:
                 self._on_text(event.text)
         elif isinstance(event, Usage):
             self._usage = event
+        elif isinstance(event, Reading):
+            if not self._reads_long and event.read < event.total and self._node.steady_now() - self._asked_s > LONG_READING_S:
+                self._reads_long = True
+                self._notice(
+                    f"model {self.client.name} has read {event.read} of the prompt's {event.total} tokens; it answers then"
+                )
         elif isinstance(event, Retrying):
             name, self._forgot = self.client.name, self._forgot or event.error.too_long
             self._notice(f"model {name} failed, next try in {event.wait_s:.1f} s: {event.error.message}")

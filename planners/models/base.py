@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 from skill_kernel.codes import ModelCode
 
 if TYPE_CHECKING:
+    from planners.prompts.grammar import StreamGrammar
     from planners.prompts.prompt import CallReport
     from planners.scene import Present
 
@@ -64,6 +65,7 @@ class ModelRequest:
     `instruction`, `turn` and `done` repeat the user's own words, the number of the turn and what became of the calls so far,
     and `present` what is known now, for a client that reads no prompt (the offline command parser); they are never sent to a
     provider.
+    `grammar` describes the answers that are understood, for a server that keeps its model to one (`grammar` in models.yaml).
     `deadline_s` is how long, in seconds, the client may wait for the model in all, retries included; the time its reader
     spends between two events does not count.
     """
@@ -76,6 +78,7 @@ class ModelRequest:
     turn: int = 0
     done: Sequence[CallReport] = ()
     present: Present | None = None
+    grammar: StreamGrammar | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
         if not self.messages or self.messages[-1].role != "user":
@@ -140,6 +143,14 @@ class Retrying:
 
 
 @dataclass(frozen=True)
+class Reading:
+    """The server has read so many of the prompt's tokens, those of its cache included. For logs and displays only."""
+
+    read: int
+    total: int
+
+
+@dataclass(frozen=True)
 class Finished:
     """The answer is complete; nothing follows. `reason`: stop, length (cut at max_output_tokens), tool_calls, refused
     (the model or its provider declined), or the provider's own word."""
@@ -147,7 +158,7 @@ class Finished:
     reason: str = "stop"
 
 
-ModelEvent = TextDelta | Usage | Retrying | Finished
+ModelEvent = TextDelta | Usage | Retrying | Reading | Finished
 
 
 class ModelError(Exception):

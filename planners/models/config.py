@@ -89,7 +89,8 @@ class ModelConfig(_Entry):
     """Describe one model. Keys are never written here: `api_key_env` names the environment variable that holds one.
 
     `connect_s`, `first_token_s` and `silence_s` bound the wait for the connection, for the first token and between two
-    tokens. `context_tokens` is the length of the model's context, where it is known.
+    tokens. `context_tokens` is the length of the model's context, where it is known. `grammar` names the server that is to
+    keep the model to the robot's grammar.
     """
 
     provider: Provider
@@ -100,12 +101,18 @@ class ModelConfig(_Entry):
     first_token_s: Seconds = 15.0
     silence_s: Seconds = 10.0
     context_tokens: Annotated[int, Field(ge=256, le=1_000_000_000)] | None = None
+    grammar: Literal["off", "llama.cpp", "vllm", "ollama"] = "off"
     deadlines: Deadlines = Deadlines()
     retry: Retry = Retry()
     prices: Prices | None = None
     path: Path | None = None
     speed: Annotated[float, Field(gt=0.0)] | Literal["instant"] = 1.0
     inner: ModelConfig | None = None
+
+    @field_validator("grammar", mode="before")
+    @classmethod
+    def _is_off(cls, value: object) -> object:
+        return "off" if value is False else value  # YAML takes off for a truth value
 
     @field_validator("api_key_env")
     @classmethod

@@ -9,6 +9,7 @@ import concurrent.futures
 import contextlib
 import importlib
 import logging
+import math
 import ssl
 import threading
 from collections.abc import AsyncGenerator, Coroutine, Generator, Iterator
@@ -24,6 +25,7 @@ from planners.models.base import (
     ModelError,
     ModelEvent,
     ModelRequest,
+    Reading,
     Retrying,
     Surroundings,
     TextDelta,
@@ -91,7 +93,7 @@ USAGE_GRACE_S = 1.0
 """Longest wait for the usage and the end of the connection once the answer itself is complete."""
 
 
-Item = TextDelta | Usage | Finished
+Item = TextDelta | Usage | Reading | Finished
 NO_TEXT = TextDelta("")
 """The model works, but sent nothing to deliver (reasoning, arguments of a tool call)."""
 
@@ -274,6 +276,10 @@ class HttpModelClient(abc.ABC):
                 elif isinstance(item, Finished):
                     complete = item
                     left_s = USAGE_GRACE_S
+                elif isinstance(item, Reading):
+                    # How long a prompt takes is no sign of trouble: the wait for the first token begins when it is read.
+                    left_s = math.inf if item.read < item.total else self._config.first_token_s
+                    yield item
                 else:
                     setting, left_s = "silence_s", self._config.silence_s
                     if isinstance(item, TextDelta):

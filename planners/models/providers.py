@@ -2,11 +2,13 @@
 """Speak two protocols over their SDKs: OpenAI's chat completions, with any server that has them at `base_url`, and Anthropic's
 messages."""
 
+import json
+import re
 from collections.abc import AsyncGenerator
 from typing import Any
 from urllib.parse import urlsplit
 
-from planners.models.base import Finished, Message, ModelRequest, Surroundings, TextDelta, Usage, count
+from planners.models.base import Finished, Message, ModelRequest, Reading, Surroundings, TextDelta, Usage, count
 from planners.models.config import OFFICIAL_URL, ModelConfig
 from planners.models.faults import names_option
 from planners.models.http_stream import NO_TEXT, HttpModelClient, Item
@@ -37,9 +39,12 @@ class OpenAIModelClient(HttpModelClient):
     async def _items(self, client: Any, request: ModelRequest) -> AsyncGenerator[Item, None]:
         while True:
             try:
+                quoted = _JsonString() if request.grammar and self._config.grammar == "ollama" else None
                 async with await client.chat.completions.create(stream=True, **self.options(request)) as stream:
                     async for chunk in stream:
                         for item in items_of(chunk):
+                            if quoted and isinstance(item, TextDelta):
+                                item = TextDelta(quoted.feed(item.text))  # empty: NO_TEXT
                             yield item
                 return
             except Exception as error:
@@ -56,7 +61,24 @@ class OpenAIModelClient(HttpModelClient):
             "messages": messages,
             self._limit_field: request.max_output_tokens,
         }
+        if extra := self._of_server(request):
+            options["extra_body"] = extra
         return options | ({"stream_options": {"include_usage": True}} if self._takes_stream_options else {})
+
+    def _of_server(self, request: ModelRequest) -> dict[str, Any]:
+        """Return what only servers of one kind understand: the grammar under their name for it, and a wish for progress."""
+        server, grammar = self._config.grammar, request.grammar
+        extra: dict[str, Any] = {"return_progress": True} if server == "llama.cpp" else {}
+        if grammar is not None and server == "llama.cpp":
+            extra["grammar"] = grammar.gbnf()
+        elif grammar is not None and server == "vllm":
+            extra["structured_outputs"] = {"grammar": grammar.gbnf()}
+        elif grammar is not None and server == "ollama":
+            extra["response_format"] = {
+                "type": "json_schema",
+                "json_schema": {"name": "stream", "schema": grammar.json_schema()},
+            }
+        return extra
 
     def _adapt(self, error: Exception) -> bool:
         """Return whether the server rejected an option that the request can do without or say otherwise."""
@@ -83,6 +105,8 @@ def _openai_message(message: Message) -> dict[str, Any]:
 def items_of(chunk: Any) -> list[Item]:
     """Return what a chunk of the stream says."""
     items: list[Item] = []
+    if isinstance(progress := getattr(chunk, "prompt_progress", None), dict):
+        items.append(Reading(count(progress.get("processed")), count(progress.get("total"))))
     for choice in chunk.choices or []:
         delta = choice.delta
         if delta is not None and delta.content:
@@ -95,6 +119,30 @@ def items_of(chunk: Any) -> list[Item]:
     if chunk.usage is not None:
         items.append(_openai_usage(chunk.usage))
     return items
+
+
+class _JsonString:
+    """Read a text that comes as a JSON string, piece by piece; anything else is left as it is."""
+
+    _parts = re.compile(r'(?:[^"\\]|\\u[0-9a-fA-F]{4}|\\[^u])*')
+
+    def __init__(self) -> None:
+        self._kept = ""
+        self._quoted: bool | None = None
+        """Whether it is such a string; None before its first character."""
+
+    def feed(self, piece: str) -> str:
+        """Return what is known of the text with the next piece."""
+        written = self._kept + piece
+        if self._quoted is None and (begun := written.lstrip()):
+            self._quoted = begun.startswith('"')
+            written = begun[1:] if self._quoted else written
+        if self._quoted is False:
+            return piece
+        found = self._parts.match(written) if self._quoted else None
+        text = found[0] if found else ""
+        self._kept = written[len(text) :]
+        return str(json.loads(f'"{text}"', strict=False))
 
 
 def _openai_usage(usage: Any) -> Usage:

@@ -27,7 +27,7 @@ _TEXT = f"[ !#-%'-;=?-Z{_LETTERS}]"
 """What may be spoken: no markup, nothing that JSON escapes, no line break, fence or bracket of a chat template."""
 _VALUE = f"[ !#-%(-;=?-Z{_LETTERS}]"
 """The same without either quote."""
-MAX_VALUE = 60
+VALUE_CHARS = 60
 """Characters of a text in an attribute."""
 
 _TOKEN = re.compile(r'"((?:[^"\\]|\\.)*)"|(\[[^\]]*\])|([a-z][a-z0-9-]*)|([|()?*+]|\{[0-9,]+\})|\s+')
@@ -72,7 +72,7 @@ class StreamGrammar:
                 parts.append(f"({self._regex(rule)})")
             elif literal:
                 written = re.sub(r"\\(.)", r"\1", literal).replace('"', "'")
-                parts.append(re.sub(r"([\\^$.|?*+(){}\[\]/])", r"\\\1", written))
+                parts.append(re.sub(r"([\\^$.|?*+(){}\[\]])", r"\\\1", written))
             else:
                 parts.append(characters or operator)
         return "".join(parts)
@@ -251,6 +251,6 @@ def _quoted(values: Iterable[str]) -> str:
 _TEXTS = {
     "sync": '(" sync=\\"true\\"")?',
     "text": f"{_TEXT}+",
-    "value": f"{_VALUE}{{1,{MAX_VALUE}}}",
+    "value": f"{_VALUE}{{1,{VALUE_CHARS}}}",
     "routine": "[a-z] [a-z0-9_]{0,30}",
 }

@@ -23,6 +23,8 @@ from skill_kernel.skills.skill import MAIN, Limited, Skill, content_marker, plai
 
 ParameterKind = Literal["int", "float", "bool", "choice", "text", "other"]
 NO_LIMITS: Limits = {}
+CHOICES_SHOWN = 6
+"""Values of a parameter that the short prompt names."""
 
 
 @dataclass(frozen=True)
@@ -227,6 +229,29 @@ def build_system_prompt(robot: RobotFacts, routines: Iterable[Routine] = ()) -> 
     )
 
 
+def build_short_prompt(robot: RobotFacts, routines: Iterable[Routine] = ()) -> str:
+    """Return the static part in some hundred tokens, for a small model that a grammar keeps to the functions: their names,
+    parameters and some values, by channel."""
+    options, groups = robot.options, dict[str, list[str]]()
+    for skill in robot.skills:
+        if not skill.speaks_text:
+            parameters = "".join(map(_in_short, declared(skill, options.limits)))
+            groups.setdefault(channel_text(skill, options.limits), []).append(skill.name + parameters)
+    names = [routine.name for routine in routines]
+    shown = next(filter(None, (example_tag(skill, options.limits) for skill in robot.skills)), "")
+    return compose(
+        _SHORT_RULES.format(robot=robot.name, **{name: options.tag(name) for name in BUILTINS}),
+        "".join(f"{'; '.join(calls)}\n" for calls in groups.values()),
+        f"{options.tag('run')} name={'|'.join(map(quoted, names))}\n" if names else "",
+        f"Example: Watch this.{shown}\n" if shown else "",
+    )
+
+
+def _in_short(p: Declared) -> str:
+    values = "|".join(p.choices[:CHOICES_SHOWN]) + "|…" * (len(p.choices) > CHOICES_SHOWN)
+    return f" {p.name}={values}" if values else f" {p.name}"
+
+
 def build_turn_prompt(
     instruction: str,
     *,
@@ -415,3 +440,6 @@ def _timed(report: CallReport) -> dict[str, Any]:
 
 
 _RULES = text_beside(__file__, "rules.txt")
+_SHORT_RULES = text_beside(__file__, "short_rules.txt")
+PROMPTS = {"full": build_system_prompt, "short": build_short_prompt}
+"""Static parts by their name in the parameter `prompt`."""

@@ -17,7 +17,7 @@ pytest.importorskip("ghostshell.msg", reason="needs the built interfaces")
 
 
 from ghostshell_ros.runtime.layer_model import Answer, LayerModel
-from planners.models.base import CancelToken, Message, ModelError, ModelEvent, ModelRequest, Retrying, TextDelta, Usage
+from planners.models.base import CancelToken, Message, ModelError, ModelEvent, ModelRequest, Reading, Retrying, TextDelta, Usage
 from planners.models.model_call import AnswerEnd
 from planners.prompts.blocks import Layer
 from skill_kernel.codes import ModelCode, TaskCode
@@ -61,10 +61,10 @@ class Desk:
         self._later: list[Callable[[], object]] = []
         self.events: list[Any] = []
         self.ends: list[AnswerEnd] = []
-        self.text = ""
+        self.text, self.now_s = "", 1.0
         node = SimpleNamespace(
             create_publisher=lambda *_: SimpleNamespace(get_subscription_count=lambda: 0),
-            steady_now=lambda: 1.0,
+            steady_now=lambda: self.now_s,
             call_soon=lambda call, *args: self._soon.append(lambda: call(*args)),
             call_later=lambda _, call: self._later.append(call),
             now_s=lambda: 0.0,
@@ -164,3 +164,12 @@ def test_whoever_asked_hears_that_the_earlier_messages_were_forgotten() -> None:
     desk.settle()
     assert desk.ends == [AnswerEnd("<nod/>", forgot=True)]
     assert any("exceeds the context" in event.error_msg for event in desk.events)
+
+
+@pytest.mark.parametrize(("now_s", "notices"), [(1.5, 0), (4.0, 1)])
+def test_of_a_prompt_that_is_read_for_long_it_is_told_once(now_s: float, notices: int) -> None:
+    desk = Desk(Client(Reading(10, 100), Reading(60, 100), Reading(100, 100), TextDelta("Hi")))
+    desk.now_s = now_s
+    desk.settle()
+    told = [event.error_msg for event in desk.events if "tokens" in getattr(event, "error_msg", "")]
+    assert len(told) == notices and all("10 of the prompt's 100 tokens" in one for one in told) and desk.text == "Hi"

@@ -33,7 +33,7 @@ from planners.models.base import tokens_in
 from planners.models.config import ModelConfig
 from planners.plan import Plan
 from planners.prompts.blocks import Layer
-from planners.prompts.prompt import build_system_prompt
+from planners.prompts.prompt import PROMPTS
 from planners.strategy import Parameter, load_strategies, parameters_of
 from skill_kernel.codes import TaskCode
 from skill_kernel.config.sections import CAUSE_CHARS, shown
@@ -116,7 +116,8 @@ class ActionPlanner(RuntimeNode):
         if config.context_tokens is None:
             return
         written = sum(self._desk.settings[name] for name in ("history_tokens", "max_output_tokens"))
-        prompt = tokens_in(build_system_prompt(self._robot.facts(), self._robot.routines.list())) * 4 // 3
+        made = PROMPTS[self._desk.settings["prompt"]](self._robot.facts(), self._robot.routines.list())
+        prompt = tokens_in(made) * 4 // 3
         if prompt + written > config.context_tokens:
             why = f"the prompt has about {prompt} tokens, the conversation and an answer up to {written} more"
             remedy = "serve it with a longer one (Ollama: OLLAMA_CONTEXT_LENGTH, llama.cpp: --ctx-size) and say so there"

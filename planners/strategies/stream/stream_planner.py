@@ -14,7 +14,8 @@ from function_tokens.routines import Routine
 from function_tokens.scheduling.calls import TEXT
 from planners.models.base import Message, ModelRequest, tokens_in
 from planners.prompts.blocks import Layer
-from planners.prompts.prompt import CallReport, RobotFacts, build_system_prompt, build_turn_prompt
+from planners.prompts.grammar import StreamGrammar
+from planners.prompts.prompt import PROMPTS, CallReport, RobotFacts, build_turn_prompt
 from planners.strategies.turns import MAX_TURNS, NOTHING, Known, PlanEnded, TurnPlanner, TurnPlanning, TurnResult
 from planners.strategy import ModelRole, Parameter, PlannerIO, Planning, RobotView, Strategy, Task
 from skill_kernel.codes import TaskCode
@@ -80,6 +81,9 @@ class StreamPlanner(TurnPlanner):
     ) -> None:
         super().__init__(robot, settings)
         self._routines = routines
+        if settings["prompt"] not in PROMPTS:
+            raise ValueError(f"the parameter prompt is '{settings['prompt']}'; use {' or '.join(PROMPTS)}")
+        self._prompted = PROMPTS[settings["prompt"]]
         self._conversation = conversation or Conversation(settings["history_tokens"])
         self._said = self._conversation.begin()
         self._failures = 0
@@ -135,12 +139,14 @@ class StreamPlanner(TurnPlanner):
 
     def _asked(self, known: Known, results: Sequence[CallReport], **happened: Any) -> ModelRequest:
         """Keep the turn without its observation: a later turn has its own, which is the present one."""
-        system = build_system_prompt(self.robot, self._routines())
+        routines = list(self._routines())
         prompt = partial(build_turn_prompt, self.instruction, turn=self.turn, source=self.sender, results=results, **happened)
         earlier = _alternating(self._conversation.before(self._said))
         self._said.append(Message("user", prompt()))
         message = Message("user", prompt(observation=known.observation), tuple(known.images))
-        return replace(self.request(system, (*earlier, message)), turn=self.turn, done=results)
+        request = self.request(self._prompted(self.robot, routines), (*earlier, message))
+        grammar = StreamGrammar(self.robot.skills, self.robot.options, [routine.name for routine in routines])
+        return replace(request, turn=self.turn, done=results, grammar=grammar)
 
 
 class Stream(Strategy):
@@ -150,6 +156,9 @@ class Stream(Strategy):
     roles = (ModelRole(Layer.STREAM.value),)
     parameters = (
         MAX_TURNS,
+        Parameter(
+            "prompt", "full", "what the model is shown of the functions: full, or short for a small model with a grammar"
+        ),
         Parameter("history_tokens", 3000, "about so many tokens of earlier messages a request carries", 0, 1_000_000),
     )
 
