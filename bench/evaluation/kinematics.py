@@ -124,6 +124,25 @@ class VirtualEvent:
         return self._event.is_set()
 
 
+class Patience:
+    """The condition on which a paused call waits: it lets virtual time pass. Only one thread runs at a time."""
+
+    def __init__(self, turns: Turns) -> None:
+        self._turns = turns
+
+    def __enter__(self) -> Patience:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Nobody else waits for it."""
+
+    def wait(self) -> None:
+        self._turns.wait(TICK_S)
+
+    def notify_all(self) -> None:
+        """Whoever waits looks again soon."""
+
+
 @lru_cache(maxsize=1)
 def _building() -> tuple[tuple[Box, ...], tuple[Box, ...], tuple[tuple[str, float, float], ...]]:
     """Return walls, furniture and things (name, x, y) of building.xml."""

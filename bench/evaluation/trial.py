@@ -12,11 +12,8 @@ from bench.evaluation.faults import HungError, LostError
 from bench.evaluation.robot import SETTLE_S, Robot
 from bench.evaluation.tasks import Setting, Task
 from bench.evaluation.trace import Trace
+from bench.evaluation.truth import walks
 
-WALKED_M = 0.3
-"""The second activity comes when it has walked so far on the ball's account."""
-STRIDE_M = 0.05
-"""It walks if it came so much further within half a second."""
 AHEAD_M = 1.05
 """So far before the robot's middle somebody steps in its way."""
 STANDS_S = 8.0
@@ -46,7 +43,11 @@ def run_trial(robot: Robot, task: Task, setting: Setting, strategy: str) -> Trac
 def _perform(robot: Robot, task: Task, setting: Setting, strategy: str, trace: Trace) -> None:
     limit = time.monotonic() + task.deadline_s
     trace.process_id, ended = robot.tell(task.instruction, strategy)
-    if task.concurrent and _until(robot, lambda: bool(ended()) or _walks(robot, setting), limit) and not ended():
+    if (
+        task.concurrent
+        and _until(robot, lambda: bool(ended()) or walks(robot.heard.trace.poses, setting.robot), limit)
+        and not ended()
+    ):
         _add(robot, task, trace, strategy, limit, ended)
     _until(robot, lambda: bool(ended()), limit)
     trace.status = ended()
@@ -79,16 +80,6 @@ def _step_in(robot: Robot, trace: Trace, ended: Callable[[], str]) -> None:
 
 def _reflex(trace: Trace) -> bool:
     return any(c.process_id.startswith("reflex-") for c in trace.calls)
-
-
-def _walks(robot: Robot, setting: Setting) -> bool:
-    """Return whether it walks, and has come some way from its start."""
-    poses = robot.heard.trace.poses
-    if not poses:
-        return False
-    now, x, y = poses[-1], *setting.robot[:2]
-    before = next((p for p in reversed(poses) if p.at <= now.at - 0.5), poses[0])
-    return math.hypot(now.x - x, now.y - y) > WALKED_M and math.hypot(now.x - before.x, now.y - before.y) > STRIDE_M
 
 
 def _until(robot: Robot, come: Callable[[], bool], limit: float) -> bool:

@@ -18,6 +18,10 @@ STAY_S = 1.0
 """Shortest stay in a room that counts; a shorter one only passed its door [s]."""
 NEAR_WAYPOINT_M = 0.4
 MOVES_MPS = 0.06
+WALKED_M = 0.3
+"""The second activity comes when it has walked so far on the ball's account."""
+STRIDE_M = 0.05
+"""It walks if it came so much further within half a second."""
 
 _WORDS = (
     "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen eighteen "
@@ -84,6 +88,15 @@ def rests(poses: Sequence[PoseAt], since: float, within_s: float) -> bool:
         if math.hypot(last.x - first.x, last.y - first.y) < MOVES_MPS * max(last.at - first.at, 1e-6):
             return True
     return False
+
+
+def walks(poses: Sequence[PoseAt], start: tuple[float, float, float]) -> bool:
+    """Return whether it walks, and has come some way from its start."""
+    if not poses:
+        return False
+    now = poses[-1]
+    before = next((p for p in reversed(poses) if p.at <= now.at - 0.5), poses[0])
+    return distance(now, *start[:2]) > WALKED_M and distance(now, before.x, before.y) > STRIDE_M
 
 
 def number_said(text: str) -> int | None:

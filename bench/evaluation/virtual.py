@@ -16,10 +16,10 @@ from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
-from bench.evaluation.kinematics import Building, Drivers, Turns, VirtualEvent, observe
+from bench.evaluation.kinematics import Building, Drivers, Patience, Turns, VirtualEvent, observe
 from bench.evaluation.tasks import Setting, Task
 from bench.evaluation.trace import Recorder, StateAt, Trace
-from bench.evaluation.truth import Places
+from bench.evaluation.truth import Places, walks
 from bench.simulated_model.model_dialects import CHARS_PER_TOKEN, RecordedRequest
 from bench.simulated_model.service import SimulatedModel
 from bench.simulated_model.table import Table
@@ -37,6 +37,8 @@ from planners.models.base import Image, ModelRequest, Usage, tokens_in
 from planners.models.config import ModelConfig
 from planners.models.model_call import AnswerEnd
 from planners.plan import Plan
+from planners.processes import advisor
+from planners.processes.advisor import AdvisorContext, ProcessAdvisor
 from planners.prompts.blocks import Layer
 from planners.prompts.prompt import CallReport, GrammarOptions, RobotFacts
 from planners.scene import Present
@@ -136,6 +138,8 @@ class VirtualRobot:
         }
         self.make_plan_system = partial(system_prompt, subtasks=int(self.plan_settings["max_subtasks"]))
         self.system_prompt = lru_cache(maxsize=None)(lambda make: make(self.about))
+        of_advisor = RobotFacts(config.name, config.description, (), fields=fields)
+        self.advisor_system = advisor.system_prompt(of_advisor)
         self.condition = lru_cache(maxsize=256)(lambda text: read_condition(text, self.accessors))
 
     def _performed(self, function: Callable[..., Any], **given: Any) -> Any:
@@ -179,6 +183,7 @@ class _Trial:
         self._recorder = Recorder(self.trace)
         self._observer = Observer(robot.config)
         self._seen: Observation | None = None
+        self._start = setting.robot
         drivers = Drivers(self.building, turns, self.clock)
         actions: dict[str, Any] = {name: getattr(drivers, name) for name in ACTIONS}
         body = KalosBody(**actions, senses=drivers, now=self.clock.now, wall=self.clock.now, pictures=PICTURES)
@@ -192,7 +197,7 @@ class _Trial:
             on_event=lambda event: self.tell(event, "skill_kernel"),
             on_change=self._kernel_changed,
             on_halt=self._halt,
-            spawn=turns.spawn,
+            spawn=self._spawn,
         )
         self._state_due = False
         self.ids = itertools.count()
@@ -203,20 +208,25 @@ class _Trial:
             settings=SchedulerSettings(strategy="layered", strategies=tuple(robot.strategies), idle="", idle_after_s=5.0),
         )
         self.planned: dict[str, _Planned] = {}
+        context = AdvisorContext(
+            self.model, self.clock, robot.advisor_system, self.observed, lambda: (), CONFIG.deadlines.advice_s
+        )
+        self._advisor = ProcessAdvisor(context, self.core, lambda report: self.tell(report, "process_scheduler"))
         self.judge = SentenceJudge(self.model, self.clock, self, CONFIG.deadlines.judge_s)
         for period_s, beat in ((LOOK_S, self._look), (SEEN_S, self._observed), (POSE_S, self.building.note)):
             self._every(period_s, beat)
 
     def run(self, task: Task, strategy: str) -> tuple[Trace, Collection[int]]:
-        process = self.core.instruct(task.instruction, door="action", sender="bench", strategy=strategy)
         trace, building = self.trace, self.building
-        trace.process_id = process.process_id
-        while (found := self.core.get(process.process_id)) is not None and not found.status.ended:
-            if self.clock.now() >= task.deadline_s:
-                break
-            self.clock.run(self.clock.now() + STEP_S)
-        if found is not None and found.status.ended:
-            trace.status = found.status.name
+        trace.process_id = own = self._instruct(task.instruction, strategy)
+        if task.added:
+            self._until(lambda: self._ended(own) or walks(building.poses, self._start), task.deadline_s)
+            if not self._ended(own):
+                trace.added, trace.added_id = self.clock.now(), self._instruct(task.added, strategy)
+                self._until(lambda: self._ended(trace.added_id), task.deadline_s)
+                trace.added_status = self._ended(trace.added_id)
+        self._until(lambda: self._ended(own), task.deadline_s)
+        trace.status = self._ended(own)
         self.clock.run(self.clock.now() + AFTER_S)
         self.turns.close()
         trace.poses, trace.objects, trace.postures, trace.sounds = (
@@ -230,6 +240,18 @@ class _Trial:
             places.add(pose)
         trace.close()
         return trace, places.counts()
+
+    def _instruct(self, instruction: str, strategy: str) -> str:
+        return self.core.instruct(instruction, door="action", sender="bench", strategy=strategy).process_id
+
+    def _ended(self, process_id: str) -> str:
+        """Return how a process ended, "" while it lives."""
+        process = self.core.get(process_id)
+        return process.status.name if process is not None and process.status.ended else ""
+
+    def _until(self, come: Callable[[], object], limit_s: float) -> None:
+        while not come() and self.clock.now() < limit_s:
+            self.clock.run(self.clock.now() + STEP_S)
 
     def soon(self, call: Callable[..., object], *given: Any) -> None:
         """Call when a message would have arrived."""
@@ -263,6 +285,12 @@ class _Trial:
         self.clock.call_later(period_s, ring)
 
     # -- the skill kernel ---------------------------------------------------------------------------------------------
+
+    def _spawn(self, run: Callable[[], None], name: str) -> None:
+        """Start a call's thread. While its process is paused it waits on the virtual clock, also inside the kernel."""
+        assert isinstance(run, partial)
+        run.args[0].pause_evt._changed = Patience(self.turns)
+        self.turns.spawn(run, name)
 
     def execute(self, spec: CallSpec, listener: Scheduler) -> None:
         """Hand a call to the kernel."""
@@ -302,6 +330,9 @@ class _Trial:
 
     def changed(self, process: Process) -> None:
         causes = tuple(sorted(process.pause_causes))
+        fresh = all(s.process_id != process.process_id for s in self.trace.states)
+        if fresh and Feed.ADVICE in self.robot.strategies[process.strategy].wants:
+            self.soon(self._advisor.began, process.process_id)
         state = StateAt(self.clock.now(), process.process_id, process.status.name, causes, process.code, process.message)
         if not self.trace.states or replace(self.trace.states[-1], at=state.at) != state:
             self.trace.states.append(state)

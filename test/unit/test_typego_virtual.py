@@ -95,6 +95,15 @@ def test_what_ends_too_early_is_a_false_success(robot: VirtualRobot) -> None:
     assert falsely_done(line) and not unverified(line) and not falsely_done({**line, "success": True})
 
 
+def test_a_second_activity_pauses_the_first_which_then_goes_on(robot: VirtualRobot) -> None:
+    trace, reasons = run(robot, "T6", "layered")
+    assert not reasons and trace.added_status == "SUCCESS" and trace.added < trace.end
+    states = [s.status for s in trace.states if s.process_id == trace.process_id]
+    assert states.index("PAUSED") < len(states) - 1 and states[-1] == "SUCCESS"
+    alone, _ = run(robot, "T5", "layered")
+    assert trace.total > alone.total + 2.0
+
+
 def test_cost_rules_save_questions(robot: VirtualRobot) -> None:
     robot.table = FAULTLESS
     aware, blind = (
