@@ -19,6 +19,8 @@ HELD_S = 0.7
 PERIOD_S = 0.05
 END_S = 0.3
 """Limit on the answer of a task that is to end before the base is given back."""
+BASE_S = 0.5
+"""Limit on the base's service once the other services of the gate, which come later, have been found."""
 TASKS_S = 1.0
 """Limit on the first word of the process scheduler on what runs; a robot may have none."""
 DIRECTIONS = {
@@ -125,10 +127,11 @@ def teleop(
 
         node.create_subscription(ProcessArray, "processes", hear, LATCHED)
         node.create_subscription(Bool, "halted", show_halt, LATCHED)
-        begun_s = time.monotonic()
+        begun_s, gate_s = time.monotonic(), wait
         while not services["release_teleop"].wait_for_service(timeout_sec=LOOK_S):
             waited_s = time.monotonic() - begun_s
-            if (why := absent(node, robot, waited_s, wait)) or waited_s > wait:
+            gate_s = min(gate_s, waited_s) if control.service_is_ready() else gate_s
+            if (why := absent(node, robot, waited_s, wait)) or waited_s > min(wait, gate_s + BASE_S):
                 fail(why or f"robot '{robot}' has no base that can be driven (no service release_teleop answers)")
         begun_s = time.monotonic()
         while not heard and time.monotonic() - begun_s < TASKS_S:
