@@ -364,8 +364,9 @@ class InstructionReader:
         return None
 
     def _with_verb(self, words: list[Word], item: Item) -> tuple[list[Word], Item]:
-        """Return a clause that names only a place or a thing with the verb of the clause before. Raises Unclear."""
-        if not item.verbless or not self._previous:
+        """Return a clause that names only a place or a thing with the verb of the clause before. Raises Unclear, also where
+        there is none."""
+        if not item.verbless:
             return words, item
         for at in range(len(self._previous), 0, -1):
             whole = [*self._previous[:at], *words]

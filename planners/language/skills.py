@@ -383,7 +383,7 @@ class Attempt:
             if not p.is_number or p.name in self._signs:
                 continue
             sideways = "yaw" in p.roles and direction in ("left", "right")
-            along = direction in ("forward", "backward") and p.dimension == "length"
+            along = direction in ("forward", "backward") and p.dimension == "length" and self.entry.walks
             if sideways or along or ("pitch" in p.roles and direction in ("up", "down")):
                 sign = p.sign(direction)
                 if sign < 0 and p.lower is not None and p.lower >= 0:
