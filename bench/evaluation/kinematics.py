@@ -230,7 +230,7 @@ class Building:
         return min(solid, *tall)
 
     def sees(self) -> list[Detection]:
-        """Return what the camera shows, by the direction and the distance that are true."""
+        """Return what the camera shows, by the direction and the distance that are true; what is nearer is surer."""
         here = PoseAt(0.0, self.x, self.y, self.yaw)
         things = dict(self.things)
         if self.door_shut:
@@ -239,7 +239,7 @@ class Building:
         for name, (x, y) in things.items():
             label, far, off = label_of(name), distance(here, x, y), bearing(here, x, y)
             if far <= SIGHT_M.get(label, SMALL_M) and abs(off) <= VIEW_RAD and not self._hidden(x, y):
-                found.append(Detection(label, 0.9, off, far))
+                found.append(Detection(label, 0.95 - 0.05 * far, off, far))
         return found
 
     def _hidden(self, x: float, y: float) -> bool:
