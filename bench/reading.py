@@ -15,7 +15,7 @@ _LAYER = re.compile(r"^LAYER (\S+)$", re.MULTILINE)
 
 def layer_of(system: str) -> Layer | None:
     """Return the layer whose system prompt this is."""
-    found = _LAYER.match(system)
+    found = _LAYER.search(system)
     return Layer(found.group(1)) if found and found.group(1) in {x.value for x in Layer} else None
 
 
@@ -28,8 +28,8 @@ def read_blocks(prompt: str) -> dict[str, list[Any]]:
             items = blocks[found.group(1)] = []
         elif items is not None and line.startswith("- "):
             try:
-                items.append(json.loads(line[2:]))
-            except (ValueError, RecursionError):
+                items.append(line[2:] if line[2] in "<(" else json.loads(line[2:]))
+            except (IndexError, ValueError, RecursionError):
                 items = None
         elif line:
             items = None

@@ -74,13 +74,12 @@ def _first(question: Question) -> str:
 
 def _plan(question: Question) -> tuple[list[tuple[Goal, ...]], int]:
     """Return the goals of each subtask, and which is the present one: that of SUBTASK, else the first that is not done."""
-    now = question.items("SUBTASK")[:1]
-    listed = question.items("PLAN") or now
+    wanted = next((item for item in question.blocks.get("SUBTASK", []) if isinstance(item, str)), "")
+    listed = question.items("PLAN")
     if not listed:
         return [_meaning(question).goals], 0
     ids = [str(subtask.get("id", "")) for subtask in listed]
     done = next((i for i, subtask in enumerate(listed) if not _done(subtask)), len(listed))
-    wanted = str(now[0].get("id", "")) if now else ""
     return [_goals(subtask, question) for subtask in listed], ids.index(wanted) if wanted in ids else done
 
 
@@ -95,7 +94,7 @@ def _done(subtask: Mapping[str, Any]) -> bool:
 
 def _steps(question: Question, greedy: bool) -> str:
     """Return steps for the subtask and those after it, as many as there is room for."""
-    room = next((n for n in question.blocks.get("ROOM", []) if isinstance(n, int)), 3)
+    room = next((n for n in question.blocks.get("MAY ADD", []) if isinstance(n, int)), 3)
     plan, current = _plan(question)
     run = _run(question, room, branches=True)
     lines: list[str] = []

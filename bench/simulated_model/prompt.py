@@ -268,16 +268,19 @@ class Question:
 
     def _running(self) -> Iterator[Call]:
         """Yield what the running step still does: from its first running call on."""
-        for item in self.items("RUNNING"):
-            begun = [call for told in (item, *_list(item.get("calls"))) for call in _told(told, "RUNNING")]
-            yield from begun
-            yield from _rest_of(_source(item), begun)
+        begun = [call for item in self.items("RUNNING") for call in _told(item, "RUNNING")]
+        yield from begun
+        for item in self.blocks.get("RUNNING", []):
+            if isinstance(item, str):
+                yield from _rest_of(item, begun)
 
 
 @functools.lru_cache(maxsize=16)
 def _robot(system: str) -> Robot:
     """Return the same robot for the same static front."""
-    places = [place for place in read_blocks(system).get("PLACES", []) if isinstance(place, dict)]
+    told = [place for place in read_blocks(system).get("PLACES", []) if isinstance(place, dict)]
+    keys = ("x_m", "y_m", "description")
+    places = [{"name": name, **dict(zip(keys, values, strict=True))} for place in told for name, values in place.items()]
     name = _NAME.search(system)
     return Robot(skills_in(system), places, name[1] if name else "")
 

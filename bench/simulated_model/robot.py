@@ -32,6 +32,8 @@ SYNONYMS = {
 _PLAIN = {other: word for word, others in SYNONYMS.items() for other in others.split()}
 _CHANNEL = re.compile(r"^# channel (.+)$", re.MULTILINE)
 _STUB = re.compile(r'^def ([\w.:\-]+)(\(.*?\) -> [^\n]*:\n    """.*?""")', re.MULTILINE | re.DOTALL)
+_LINE = re.compile(r"^([\w.:\-]+)\((.*)\)  # (.*)$", re.MULTILINE)
+_PARAMETER = re.compile(r"(\w+): ([^\[,=]+?)(?:\[([^\]]*)\])?(?: = ([^,]+))?(?:, |$)")
 _NUMBER = r"(-?\d[\d.]*(?:e[+-]?\d+)?)"
 _RANGE = re.compile(rf"(?:{_NUMBER} to {_NUMBER}|at least {_NUMBER}|more than {_NUMBER}|at most {_NUMBER})(?:; )?")
 _CONTENT = "the text between the element's tags"
@@ -109,7 +111,26 @@ def skills_in(system: str) -> tuple[Skill, ...]:
         parts = _CHANNEL.split(fence)
         for channel, text in zip(parts[1::2], parts[2::2], strict=True):
             found += [_skill(name, rest, channel) for name, rest in _STUB.findall(text) if name not in BUILTINS]
+            for name, parameters, meaning in _LINE.findall(text):
+                if name not in BUILTINS:
+                    found.append(_brief_skill(name, parameters, meaning, channel))
     return tuple(found)
+
+
+def _brief_skill(name: str, parameters: str, meaning: str, channel: str) -> Skill:
+    """Return the skill that stands on one line."""
+    lines = []
+    for parameter, kind, bounds, default in _PARAMETER.findall(parameters):
+        choices = f"Literal[{', '.join(map(repr, kind.split('|')))}]" if "|" in kind else kind
+        number = re.fullmatch(rf"{_NUMBER} to {_NUMBER}(?: (.*))?|(.*)", bounds)
+        assert number is not None
+        remark = f"{number[1]} to {number[2]}; {number[3] or ''}" if number[1] else bounds
+        value = repr(default) if default and "|" in kind else default
+        remark = _CONTENT if kind == "Content" else remark
+        kind = "str" if kind == "Content" else choices
+        lines.append(f"    {parameter}: {kind}{f' = {value}' if value else ''},  # {remark}\n")
+    body = "".join(lines)
+    return _skill(name, f'(\n{body}) -> None:\n    """{meaning}"""', channel)
 
 
 def _skill(name: str, rest: str, channel: str) -> Skill:

@@ -44,6 +44,10 @@ def _shortened(value: Any, limit: int) -> Any:
     return value
 
 
+def _one_line(text: str) -> str:
+    return " ".join(re.sub(f"[\\s\u007f-\u009f\u2028\u2029\ud800-\udfff{INVISIBLE}]", " ", text[:MAX_QUOTED]).split())
+
+
 class Layer(str, Enum):
     """Name who asks a model. The value stands in the first line of its prompt, in events and in usage."""
 
@@ -66,8 +70,8 @@ def text_beside(module: str, name: str) -> str:
 
 
 _SECTIONS = (
-    "CLAIM|CONDITION|DONE|EVENTS|FAULTS|FIRED|GUIDELINES|INSTRUCTION|OBSERVATION|PLACES|PLAN|PROCESSES|QUEUE|RESULTS|ROOM|RUNNING"
-    "|STILL RUNNING|SUBTASK|TASK|WHY"
+    "CLAIM|CONDITION|DONE|EVENTS|FAULTS|FIRED|GUIDELINES|INSTRUCTION|MAY ADD|OBSERVATION|PLACES|PLAN|PROCESSES|QUEUE|RESULTS"
+    "|RUNNING|STILL RUNNING|SUBTASK|TASK|WHY"
 )
 _BESIDE = r"(?: (?:of|by|from|in) [^:\n]{0,80}?)?"
 MARK = (
@@ -87,7 +91,8 @@ def front(layer: Layer) -> str:
     return f"LAYER {layer.value}\n"
 
 
-def block(title: str, items: Iterable[Any], note: str = "") -> str:
-    """Return a title in capitals with a note on what it holds, and one item a line; empty text without items."""
-    lines = [f"- {quoted(item)}\n" for item in items]
+def block(title: str, items: Iterable[Any], note: str = "", *, own: bool = False) -> str:
+    """Return a title in capitals with a note on what it holds, and one item a line; empty text without items. Texts that are
+    the model's `own` tags stand as it wrote them, all else is quoted."""
+    lines = [f"- {_one_line(item) if own and isinstance(item, str) else quoted(item)}\n" for item in items]
     return f"{title}{f' ({note})' if note else ''}:\n{''.join(lines)}" if lines else ""

@@ -3,10 +3,11 @@
 
 from __future__ import annotations
 
+import re
 import types
 import typing
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from inspect import Parameter as Signed
 from typing import Annotated, Any, Literal
 
@@ -24,7 +25,7 @@ from skill_kernel.skills.skill import MAIN, Limited, Skill, content_marker, plai
 ParameterKind = Literal["int", "float", "bool", "choice", "text", "other"]
 NO_LIMITS: Limits = {}
 CHOICES_SHOWN = 6
-"""Values of a parameter that the short prompt names."""
+"""Values of a parameter that the short prompt names, and of an accessor's argument that conditions are told of."""
 
 
 @dataclass(frozen=True)
@@ -56,6 +57,11 @@ class Declared:
         above = self.lower is None or value > self.lower or (value == self.lower and not self.open_lower)
         below = self.upper is None or value < self.upper or (value == self.upper and not self.open_upper)
         return above and below
+
+    @property
+    def unit(self) -> str:
+        """Return the description where it is but a unit."""
+        return self.description if " " not in self.description.strip() else ""
 
     def range_text(self) -> str:
         """Return the range in words, empty when there is none."""
@@ -285,11 +291,12 @@ def compose(*parts: str) -> str:
     return "\n".join(filter(None, parts))
 
 
-def layer_front(layer: Layer, rules: str, robot: RobotFacts, *skills: str, remark: str = "", note: str = OBSERVED_NOTE) -> str:
-    """Return the static front of a layer's prompt: its rules, the robot, its `skills`, what it observes, its places. The same
-    robot gives the same bytes, so that providers can cache them."""
-    parts = (described(robot), *skills, observed(robot, remark=remark, note=note), places(robot))
-    return compose(front(layer) + rules, *parts)
+def layer_front(layer: Layer, rules: str, robot: RobotFacts, *skills: str, fields: bool = True) -> str:
+    """Return the static front of a layer's prompt: the robot, its `skills`, the `fields` that it observes, its places, and at
+    last the layer's rules. The same robot gives the same bytes, which providers can cache, also where they are the same for
+    two layers."""
+    shown = {name: role for name, role in robot.fields.items() if fields and name not in LEFT_OUT}
+    return compose(described(robot), *skills, observed(replace(robot, fields=shown)), places(robot), front(layer) + rules)
 
 
 def described(robot: RobotFacts) -> str:
@@ -299,8 +306,30 @@ def described(robot: RobotFacts) -> str:
 
 
 def conditions(robot: RobotFacts, heading: str = "# What conditions may ask") -> str:
-    """Return what conditions may ask of the observation as a section; empty where there is nothing."""
+    """Return what conditions may ask of the observation as Python stubs; empty where there is nothing."""
     return f"{heading}\n\n```python\n{signatures(robot.accessors)}\n```\n" if robot.accessors else ""
+
+
+RARE = frozenset(
+    "left_distance_m right_distance_m back_distance_m nearest_distance_m x_m y_m heading_deg speed_mps moving charging heard"
+    " subsystem_busy heard_age_s age_s stale".split()
+)
+"""Accessors that plans hardly ever need: prompts of layers do not name them."""
+LEFT_OUT = frozenset({"subsystems", "speed", "moving"})
+"""Fields of the observation that no plan depends on: layers are not shown them."""
+
+
+def condition_lines(accessors: Mapping[str, Accessor]) -> str:
+    """Return what conditions may ask as a section with one line for each accessor that is not rare; labels stand once."""
+    lines, known = [], set[tuple[str, ...]]()
+    for name, accessor in accessors.items():
+        if name not in RARE:
+            choices = [p.choices for p in accessor.parameters if 0 < len(p.choices) <= CHOICES_SHOWN and p.choices not in known]
+            known.update(choices)
+            allowed = "".join(f" {accessor.parameters[0].name}: {', '.join(values)}." for values in choices)
+            inside = ", ".join(p.name for p in accessor.parameters)
+            lines.append(f"- {name}({inside}) -> {accessor.returns.__name__}: {' '.join(accessor.doc.split())}{allowed}\n")
+    return f"# What conditions may ask; texts in quotes\n\n{''.join(lines)}" if lines else ""
 
 
 def observed(robot: RobotFacts, *, remark: str = "", note: str = OBSERVED_NOTE) -> str:
@@ -311,11 +340,8 @@ def observed(robot: RobotFacts, *, remark: str = "", note: str = OBSERVED_NOTE) 
 
 def places(robot: RobotFacts) -> str:
     """Return the named places as a block; empty without any."""
-    known = [
-        {"name": name, "x_m": round(p.x, 2), "y_m": round(p.y, 2), "description": p.description}
-        for name, p in robot.places.items()
-    ]
-    return block("PLACES", known, "named places; data")
+    known = [{name: [round(p.x, 2), round(p.y, 2), p.description]} for name, p in robot.places.items()]
+    return block("PLACES", known, "name: x_m, y_m, what it is; data")
 
 
 def task(instruction: str, sender: str) -> str:
@@ -324,8 +350,11 @@ def task(instruction: str, sender: str) -> str:
 
 
 def observation_now(observation: Mapping[str, Any] | None) -> str:
-    """Return the block of the present observation; empty without one."""
-    return "" if observation is None else block("OBSERVATION", [observation], f"now; {DATA}")
+    """Return the block of the present observation, without what no plan depends on; empty without one."""
+    if observation is None:
+        return ""
+    shown = {name: value for name, value in observation.items() if name not in LEFT_OUT}
+    return block("OBSERVATION", [shown], f"now; {DATA}")
 
 
 def stub(skill: Skill, limits: Limits = NO_LIMITS, name: str = "") -> str:
@@ -339,6 +368,31 @@ def stub(skill: Skill, limits: Limits = NO_LIMITS, name: str = "") -> str:
     head = f"def {name or skill.name}({inside}) -> {'None' if returns in (None, '_empty', 'NoneType') else returns}:"
     doc = skill.description.replace('"""', "'''").replace("\\", "\\\\").replace("\n", "\n    ") or skill.name
     return f'{head}\n    """{doc}"""'
+
+
+_DULL = re.compile(r"(?:^| )\w+: (?:\w+ ){0,1}\w+\.(?= |$)")
+"""Sentence of a docstring that says of a parameter what its name, range and unit say."""
+
+
+def line(skill: Skill, limits: Limits = NO_LIMITS, name: str = "") -> str:
+    """Return the skill on one line: parameters with type or choices, range and unit, and its meaning."""
+    parameters = declared(skill, limits)
+    notes = [f"{p.name}: {remark}." for p in parameters if (remark := _words(p)) and not p.unit]
+    meaning = _DULL.sub("", " ".join(skill.description.split()))
+    return f"{name or skill.name}({', '.join(map(_briefly, parameters))})  # {' '.join([meaning, *notes])}"
+
+
+def _briefly(p: Declared) -> str:
+    if p.content:
+        return f"{p.name}: Content"
+    kind = "|".join(p.choices) if p.kind == "choice" else p.type_text
+    bounds = " ".join(filter(None, (p.range_text(), p.unit)))
+    default = "" if p.default is None and p.required else f" = {p.default if p.kind == 'choice' else repr(p.default)}"
+    return f"{p.name}: {kind}{f'[{bounds}]' if bounds else ''}{default}"
+
+
+def _words(p: Declared) -> str:
+    return " ".join(p.description.split()).rstrip(".")
 
 
 def channel_text(skill: Skill, limits: Limits = NO_LIMITS) -> str:
@@ -358,20 +412,23 @@ def functions(
     heading: str = "# Functions",
     spans: bool = False,
     by_rule: bool = False,
+    write: Callable[..., str] | None = None,
 ) -> str:
-    """Return skills and built-ins as Python stubs by channel. `spans`: say which may stay open until their end tag;
-    `by_rule`: group channels that follow from an argument by their rule, and spell them out at each skill."""
+    """Return skills and built-ins as Python stubs by channel, or as `write` (`line`) writes one. `spans`: say which may stay
+    open until their end tag; `by_rule`: group channels that follow from an argument by their rule, and spell them out at
+    each skill."""
+    write, gap = write or stub, "\n" if write else "\n\n"
     groups: dict[str, list[str]] = {}
     for skill in skills:
-        text, channels = stub(skill, options.limits), channel_text(skill, options.limits)
+        text, channels = write(skill, options.limits), channel_text(skill, options.limits)
         if spans and "until_reset" in skill.injected:
             text += "\n    # may also stand open: <name …>…</name> keeps it going until the end tag"
         if by_rule and any("{" in c for c in skill.subsystems):
             text += f"\n    # which channel follows from the arguments: {channels}"
         groups.setdefault(" + ".join(skill.subsystems) if by_rule else channels, []).append(text)
     for name in builtins:
-        groups.setdefault(MAIN, []).append(stub(BUILTINS[name], name=options.tag(name)))
-    code = "\n\n".join(f"# channel {channel}\n\n" + "\n\n".join(stubs) for channel, stubs in groups.items())
+        groups.setdefault(MAIN, []).append(write(BUILTINS[name], name=options.tag(name)))
+    code = "\n\n".join(f"# channel {channel}\n{gap[1:]}" + gap.join(stubs) for channel, stubs in groups.items())
     return f"{heading}\n\n```python\n{code}\n```\n"
 
 

@@ -45,13 +45,17 @@ def by_layer(answers: Answers) -> Callable[[RecordedRequest], str | Answer]:
     return answer
 
 
+def _subtask(blocks: dict[str, list[Any]]) -> str:
+    return next(s["description"] for s in blocks["PLAN"] if s["id"] == blocks["SUBTASK"][0])
+
+
 def steps(by_subtask: dict[str, str]) -> Callable[[dict[str, list[Any]]], str]:
     """System 1 that knows the steps of each subtask, and writes them once."""
 
     def answer(blocks: dict[str, list[Any]]) -> str:
         if blocks.get("FIRED"):
             return by_subtask["FIRED"]
-        return by_subtask.get(blocks["SUBTASK"][0]["description"], "<nothing/>")
+        return by_subtask.get(_subtask(blocks), "<nothing/>")
 
     return answer
 

@@ -63,9 +63,9 @@ def call(function: str, outcome: str = "DONE", message: str = "", **arguments: A
     return CallReport(function, arguments, outcome, message)
 
 
-def running(step: str, *calls: CallReport) -> dict[str, Any]:
-    """Return a step that is being done."""
-    return {"step": step, "calls": [{"function": c.function, "arguments": dict(c.arguments)} for c in calls]}
+def running(step: str, *calls: CallReport) -> list[str | dict[str, Any]]:
+    """Return a step that is being done, with those of its calls that have begun."""
+    return [step, *({"function": c.function, "arguments": dict(c.arguments)} for c in calls)]
 
 
 def said(request: ModelRequest, *, greedy: bool = False) -> str:

@@ -53,6 +53,12 @@ class Asked:
     ended_s: float | None = None
     cancelled: bool = False
 
+    @property
+    def subtask(self) -> dict[str, Any]:
+        """Return the subtask whose steps are wanted."""
+        (wanted,) = self.blocks["SUBTASK"]
+        return next(subtask for subtask in self.blocks["PLAN"] if subtask["id"] == wanted)
+
 
 @dataclass
 class Says:

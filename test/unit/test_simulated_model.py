@@ -9,7 +9,7 @@ from layer_prompts import OPTIONS, S1, S2, call, first_action, observed, plan_fo
 
 from bench.simulated_model.robot import skills_in
 from planners.plan import GlobalEvent, Plan, Subtask
-from planners.prompts.prompt import stub
+from planners.prompts.prompt import line
 
 BALL_TASK = (
     "Look around for a sports ball. If you find one, walk up to it and bark twice. If you've checked the whole area and "
@@ -23,9 +23,8 @@ SEARCHING = '<step><search target="ball"/></step>'
 
 
 def test_it_reads_every_skill_back_from_the_prompt() -> None:
-    shown = {s.name: stub(s) for s in skills_in(S1)}
-    real = {s.name: stub(s, OPTIONS.limits).replace("-> SkillReturn", "-> None") for s in registry()}
-    assert shown == real
+    shown = {s.name: line(s) for s in skills_in(S1)}
+    assert shown == {s.name: line(s, OPTIONS.limits) for s in registry()}
     assert set(shown) == {s.name for s in skills_in(S2)}
 
 
@@ -127,7 +126,7 @@ def test_steps_go_on_after_what_is_done_runs_and_is_queued() -> None:
         0,
         observed(),
         done=[call("move_back", distance_m=0.5)],
-        now=[running('<step><rotate angle_deg="90"/></step>', call("rotate", angle_deg=90.0))],
+        now=running('<step><rotate angle_deg="90"/></step>', call("rotate", angle_deg=90.0)),
         queue=['<step><rotate angle_deg="90"/></step>'],
     )
     assert text.split() == '<subtask_complete/> <subtask_complete/> <step><nod times="3"/></step> <subtask_complete/>'.split()
@@ -135,7 +134,7 @@ def test_steps_go_on_after_what_is_done_runs_and_is_queued() -> None:
 
 def test_what_depends_on_a_search_that_still_runs_stands_in_branches() -> None:
     plan = plan_for(ROOM_TASK, observed("lounge", (9.5, 2.5)))
-    now = [running(SEARCHING, call("search", target="ball"))]
+    now = running(SEARCHING, call("search", target="ball"))
     text = steps(ROOM_TASK, plan, 0, observed("lounge", (9.5, 2.5)), now=now)
     assert text == '<step><if cond="visible(\'ball\')"><approach target="ball"/></if><else><sit/></else></step>'
 
@@ -143,15 +142,15 @@ def test_what_depends_on_a_search_that_still_runs_stands_in_branches() -> None:
 def test_a_branch_that_runs_is_decided() -> None:
     lounge, plan = observed("lounge", (9.5, 2.5)), plan_for(ROOM_TASK, observed("lounge", (9.5, 2.5)))
     branches = '<step><if cond="visible(\'ball\')"><approach target="ball"/></if><else><sit/></else></step>'
-    text = steps(ROOM_TASK, plan, 0, lounge, done=[FOUND], now=[running(branches, call("approach", target="ball"))])
+    text = steps(ROOM_TASK, plan, 0, lounge, done=[FOUND], now=running(branches, call("approach", target="ball")))
     assert '<bark times="2"/>' in text and "approach" not in text
-    text = steps(ROOM_TASK, plan, 0, lounge, done=[MISSED], now=[running(branches, call("sit"))])
+    text = steps(ROOM_TASK, plan, 0, lounge, done=[MISSED], now=running(branches, call("sit")))
     assert "<sit/>" not in text and text.count("<subtask_complete/>") == 3
 
 
 def test_of_a_step_that_runs_only_what_is_still_to_come_counts_as_such() -> None:
     task = "Turn left three times."
-    now = [running('<step><rotate angle_deg="90"/><rotate angle_deg="90"/></step>', call("rotate", angle_deg=90.0))]
+    now = running('<step><rotate angle_deg="90"/><rotate angle_deg="90"/></step>', call("rotate", angle_deg=90.0))
     text = steps(task, plan_for(task, observed()), 0, observed(), now=now, room=3)
     assert text.count("<rotate") == 1
 
@@ -209,7 +208,7 @@ def test_what_it_says_it_sees_is_what_is_in_sight() -> None:
     assert "a chair 2.5 metres away" in steps(task, plan, 0, observed(things=[thing("chair", 2.5)]), done=done)
     assert "nothing that I know" in steps(task, plan, 0, observed(), done=done)
     assert "cannot see" in steps(task, plan, 0, observed(things=None), done=done)
-    turning = [running('<step><rotate angle_deg="90"/></step>', call("rotate", angle_deg=90.0))]
+    turning = running('<step><rotate angle_deg="90"/></step>', call("rotate", angle_deg=90.0))
     assert steps(task, plan, 0, observed(), now=turning) == "<nothing/>"
 
 

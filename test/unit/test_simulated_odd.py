@@ -74,7 +74,7 @@ def odd_prompt(r: random.Random) -> str:
         "DONE": [call() for _ in range(r.randrange(6))] + [3],
         "RUNNING": [step()],
         "QUEUE": [step()],
-        "ROOM": [r.choice((1, 3, "x", 0))],
+        "MAY ADD": [r.choice((1, 3, "x", 0))],
         "CONDITION": [r.choice((said(), {"condition": said()}, 3))],
         "INSTRUCTION": [{"instruction": said()}][: r.randrange(2)],
         "PROCESSES": [{"process": "p1"}, {}, 3],

@@ -41,7 +41,7 @@ def test_the_model_is_asked_for_more_while_a_step_is_performed() -> None:
     bench.plan("walk and nod")
     bench.run(3)
     assert len(bench.model.of()) == 2 and bench.calls() == []
-    assert bench.model.of()[1].blocks["RUNNING"][0]["calls"] == [{"function": "walk", "arguments": {"s": 5.0}}]
+    assert bench.model.of()[1].blocks["RUNNING"][1:] == [{"function": "walk", "arguments": {"s": 5.0}}]
     bench.run(20)
     assert bench.calls() == ["walk", "nod"] and bench.ended == [(0, "")]
 
@@ -50,7 +50,7 @@ def test_subtasks_follow_one_another_and_the_next_is_written_while_the_first_is_
     bench = Bench(script('<step><walk s="5"/></step><subtask_complete/>', "<step><nod/></step><subtask_complete/>"))
     bench.plan("walk", "nod")
     bench.run(3)
-    assert [q.blocks["SUBTASK"][0]["id"] for q in bench.model.of()] == ["t1", "t2"]
+    assert [q.subtask["id"] for q in bench.model.of()] == ["t1", "t2"]
     bench.run(20)
     assert bench.of("done") == [("t1",), ("t2",)] and bench.ended == [(0, "")]
 
@@ -92,7 +92,7 @@ def test_a_reviewed_plan_is_taken_up_after_equal_failures() -> None:
             "<none/>"
             if asked.layer is Layer.S1P
             else "<step><nod/></step><subtask_complete/>"
-            if asked.blocks["SUBTASK"][0]["description"] == "nod"
+            if asked.subtask["description"] == "nod"
             else "<step><walk/></step><subtask_complete/>"
         )
     )

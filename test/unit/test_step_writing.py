@@ -89,7 +89,7 @@ def test_a_plan_of_nothing_is_no_plan() -> None:
     bench = Bench(script(GOOD), instruction="nod")
     bench.plan()
     bench.run(20)
-    assert bench.model.of()[0].blocks["SUBTASK"][0]["description"] == "nod"
+    assert bench.model.of()[0].subtask["description"] == "nod"
     assert bench.calls() == ["nod"] and bench.ended == [(0, "")]
 
 

@@ -13,29 +13,67 @@ from planners.prompts.prompt import (
     CallReport,
     RobotFacts,
     compose,
-    conditions,
+    condition_lines,
+    example_tag,
     functions,
     layer_front,
+    line,
     observation_now,
     task,
 )
+from planners.strategies.layered.criteria import trace_accessors
 
 _PLAN_RULES = text_beside(__file__, "plan_rules.txt")
 _STEP_RULES = text_beside(__file__, "step_rules.txt")
 _FIRST_RULES = text_beside(__file__, "first_action_rules.txt")
+SHOWN_DONE = 30
+"""Newest ended calls that a prompt shows."""
+
+
+def _abilities(robot: RobotFacts) -> tuple[str, str]:
+    """Return what System 1 and 2 are both shown, in the same bytes: what it can do, and what conditions may ask."""
+    table = {**robot.accessors, **trace_accessors((skill.name for skill in robot.skills), tuple)}
+    return functions(robot.skills, robot.options, write=line), condition_lines(table)
 
 
 def system_prompt(robot: RobotFacts, *, subtasks: int) -> str:
     """Return System 2's static front. `subtasks`: how many a plan may have."""
-    return layer_front(
-        Layer.S2,
-        _PLAN_RULES.format(robot=robot.name, subtasks=subtasks),
-        robot,
-        functions(robot.skills, robot.options, heading="# What it can do (another layer chooses and calls these)"),
-        conditions(robot, "# What conditions of events may ask"),
-        remark=", which `watch` may name",
-        note="",
-    )
+    calls = _example_calls(robot)
+    example = ""
+    if calls:
+        name = calls[0].strip("</>").split(" ")[0]
+        lines = f"<subtask criteria=\"done('{name}')\">{name.replace('_', ' ')}</subtask>"
+        example = f"\nExample of a plan: {lines}<subtask>tell the person what was seen</subtask>\n"
+    rules = _PLAN_RULES.format(robot=robot.name, subtasks=subtasks, example=example)
+    return layer_front(Layer.S2, rules, robot, *_abilities(robot))
+
+
+def step_system(robot: RobotFacts) -> str:
+    """Return System 1's static front."""
+    calls, options = _example_calls(robot), robot.options
+    example = ""
+    if len(calls) > 1:
+        branches = f'<if cond="always">{calls[1]}</if><else>{calls[0]}</else>'
+        example = f"\nExample of an answer: <step>{calls[0]}I am on my way.</step><step>{branches}</step><subtask_complete/>\n"
+    tags = {"wait": options.tag("wait"), "sleep": options.tag("sleep")}
+    rules = _STEP_RULES.format(robot=robot.name, example=example, **tags)
+    return layer_front(Layer.S1, rules, robot, *_abilities(robot))
+
+
+def first_action_system(robot: RobotFacts) -> str:
+    """Return the static front for the one immediate call."""
+    allowed = [skill for skill in robot.skills if skill.name in robot.first_actions]
+    code = functions(allowed, robot.options, write=line)
+    return layer_front(Layer.S1P, _FIRST_RULES.format(robot=robot.name), robot, code, fields=False)
+
+
+def _example_calls(robot: RobotFacts) -> list[str]:
+    """Return a call of the first skill of each channel, which the mapper takes."""
+    first: dict[tuple[str, ...], str] = {}
+    for skill in robot.skills:
+        if not skill.speaks_text and (tag := example_tag(skill, robot.options.limits)):
+            first.setdefault(skill.subsystems, tag)
+    return list(first.values())
 
 
 def plan_message(
@@ -56,7 +94,7 @@ def plan_message(
         block("EVENTS", [asdict(e) for e in events], "of the plan; fired: how often it has come true"),
         block("DONE", [c.shown() for c in calls], f"what was really done; {DATA}"),
         block("WHY", why, f"you are asked; {DATA}"),
-        block("CLAIM", [] if claim is None else [{"last_step": claim}], "the task is held for done; look again"),
+        block("CLAIM", [] if claim is None else [claim or "(ended)"], "last_step of a task that is held for done", own=True),
         observation_now(observation),
     )
 
@@ -64,25 +102,6 @@ def plan_message(
 def _subtask(subtask: Subtask) -> dict[str, Any]:
     shown = dict(subtask.shown())
     return {**shown, "watch": list(subtask.watch)} if subtask.watch else shown
-
-
-BUILTIN_NAMES = ("wait", "sleep")
-"""Built-in functions that steps are taught; the others mean something else or nothing in them."""
-SHOWN_DONE = 30
-"""Newest ended calls that a prompt shows."""
-
-
-def step_system(robot: RobotFacts) -> str:
-    """Return System 1's static front."""
-    code = functions(robot.skills, robot.options, BUILTIN_NAMES, spans=True)
-    return layer_front(Layer.S1, _STEP_RULES.format(robot=robot.name), robot, code, conditions(robot))
-
-
-def first_action_system(robot: RobotFacts) -> str:
-    """Return the static front for the one immediate call."""
-    allowed = [skill for skill in robot.skills if skill.name in robot.first_actions]
-    code = functions(allowed, robot.options, spans=True)
-    return layer_front(Layer.S1P, _FIRST_RULES.format(robot=robot.name), robot, code)
 
 
 def step_message(
@@ -96,23 +115,23 @@ def step_message(
     done_ids: Collection[str] = (),
     fired: Sequence[GlobalEvent] = (),
     done: Sequence[CallReport] = (),
-    running: Sequence[Mapping[str, Any]] = (),
+    running: Sequence[str | Mapping[str, Any]] = (),
     queue: Sequence[str] = (),
     faults: Sequence[str] = (),
 ) -> str:
     """Return what has changed, for System 1. `done_ids`: subtasks that it knows to be done, whatever the plan says; `room`:
     steps that may be added."""
-    status = {subtask.id: "ACTIVE", **dict.fromkeys(done_ids, "DONE")}
+    marked = {x.id: "PENDING" for x in plan if not x.done} | {subtask.id: "ACTIVE"} | dict.fromkeys(done_ids, "DONE")
     responses = [{"condition": e.condition, "response": e.response} for e in fired]
     return compose(
         task(instruction, sender),
-        block("PLAN", [x.shown(status.get(x.id, "")) for x in plan], "of the task, by the layer above"),
-        block("SUBTASK", [subtask.shown("ACTIVE")], "write the steps of this one"),
+        block("PLAN", [x.shown(marked.get(x.id, "")) for x in plan or (subtask,)], "of the task, by the layer above"),
+        block("SUBTASK", [subtask.id], "write the steps of this one"),
         block("FIRED", responses, "came true; do the response first"),
         block("DONE", [c.shown() for c in done[-SHOWN_DONE:]], f"what was really done; {DATA}"),
-        block("RUNNING", running, "is being done"),
-        block("QUEUE", queue, "written already, not begun"),
-        block("ROOM", [room], "steps you may add"),
+        block("RUNNING", running, "is being done", own=True),
+        block("QUEUE", queue, "written already, not begun", own=True),
+        block("MAY ADD", [room], "steps"),
         block("FAULTS", faults, f"in your last answers; avoid them; {DATA}"),
         observation_now(observation),
     )

@@ -143,13 +143,11 @@ class StepBook:
         step = self._running()
         return step.source if step is not None else ""
 
-    def shown_running(self) -> list[dict[str, Any]]:
-        """Return what runs as prompts show it."""
+    def shown_running(self) -> list[str | dict[str, Any]]:
+        """Return what runs as prompts show it: the step, then those of its calls that have begun."""
         step, hidden = self._running(), {STEP, COMPLETE, *SILENT}
         calls = [{"function": c.function, "arguments": c.arguments} for c in self._calls.values() if c.function not in hidden]
-        if step is None and not calls:
-            return []
-        return [{"step": step.source or f"<{STEP}>…" if step is not None else "", "calls": calls}]
+        return [*([step.source or f"<{STEP}>…"] if step is not None else []), *calls]
 
     # -- what is reported ---------------------------------------------------------------------------------------------
 
