@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import faulthandler
 import gc
 import os
@@ -170,6 +171,9 @@ def run(*factories: Callable[[], RuntimeNode | Sequence[RuntimeNode]], args: Seq
                 del made
         _warn_of_unknown_parameters([node for host in hosts for node in host.nodes])
         # Objects made at the start stay; full rounds of the garbage collector over them take 50 ms.
+        gc.collect()
+        if sys.platform == "linux":
+            ctypes.CDLL(None).malloc_trim(0)
         gc.freeze()
         gc.enable()
         for node in hosts[0].nodes[:1]:

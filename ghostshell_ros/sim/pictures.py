@@ -82,13 +82,13 @@ class PictureProcess:
         self._process.wait()
 
 
-def drop_code(library: str) -> None:
-    """Give back the memory of a library's code; what of it is needed once more is read from its file again."""
+def drop_code(libraries: tuple[str, ...]) -> None:
+    """Give back the memory of the code of libraries; what of it is needed once more is read from their files again."""
     madvise, unneeded = ctypes.CDLL(None).madvise, 4  # MADV_DONTNEED
     for line in Path("/proc/self/maps").read_text(encoding="utf-8").splitlines():
         addresses, access, *_, name = line.split()
         # Only pages that cannot have been written to.
-        if access == "r-xp" and Path(name).name.startswith(library):
+        if access == "r-xp" and Path(name).name.startswith(libraries):
             begin, end = (int(address, 16) for address in addresses.split("-"))
             madvise(ctypes.c_void_p(begin), ctypes.c_size_t(end - begin), unneeded)
 
@@ -100,7 +100,7 @@ def serve(line: Connection, model: Path, world_name: str) -> None:
     with suppress(EOFError, OSError):
         while True:
             if not line.poll(IDLE_S):
-                drop_code("libLLVM")
+                drop_code(("libLLVM", "swrast_dri"))
                 line.poll(None)
             request: Request = line.recv()
             world.set_state(request.state)
