@@ -59,7 +59,7 @@ class BodyParts:
         for parameter in inspect.signature(body_class).parameters.values():
             name = parameter.name
             if name == "senses":
-                given[name] = RosSenses(self._node, base=self._robot.base is not None)
+                given[name] = RosSenses(self._node, self._robot)
             elif name == "memory":
                 given[name] = MemoryCaller(self._node)
             elif name in self._robot.actions:
@@ -153,8 +153,8 @@ IMAGE_WAIT_S = 2.0
 class RosSenses:
     """Implement `skill_kernel.skills.drivers.Senses`, whose methods are called on other threads than the executor's."""
 
-    def __init__(self, node: RuntimeNode, *, base: bool) -> None:
-        self._node = node
+    def __init__(self, node: RuntimeNode, robot: RobotConfig) -> None:
+        self._node, base = node, robot.base is not None
         self._positions: dict[str, float] = {}
         self._measured = threading.Event()
         self._last: dict[Any, tuple[float, bytes]] = {}
@@ -162,7 +162,10 @@ class RosSenses:
         self._odom_in_map: Pose2D | None = None
         self._one_look = threading.Lock()
         self._base = base
-        node.create_subscription(JointState, "joint_states", self._on_joint_states, SENSORS)
+        if robot.joints:
+            node.create_subscription(JointState, "joint_states", self._on_joint_states, SENSORS)
+        else:
+            self._measured.set()
         for kind, topic in ((Odometry, "odom"), *(BASE_TOPICS if base else ())):
             node.create_subscription(kind, topic, partial(self._keep, kind), SENSORS, raw=True)
         if base:

@@ -12,7 +12,7 @@ from lifecycle_msgs.srv import ChangeState
 from rclpy._rclpy_pybind11 import RCLError
 from rclpy.lifecycle import LifecycleNodeMixin, LifecycleState, TransitionCallbackReturn
 
-from ghostshell_ros.runtime.node import Health, Level, RuntimeNode
+from ghostshell_ros.runtime.node import Beat, Health, Level, RuntimeNode
 from ghostshell_ros.wire.qos import HEARTBEATS, LATCHED
 from skill_kernel.codes import CallCode
 
@@ -98,9 +98,8 @@ class DriverStates:
         self._of_action = {action: driver for driver in drivers for action in driver.actions}
 
 
-HEARTBEAT_S = 0.1
-AT_REST = 3
-"""A driver without a goal sends every third heartbeat."""
+HEARTBEAT_S, REST_S = 0.1, 0.3
+"""Time between two heartbeats of a driver with a goal, and of one without."""
 HEARTBEAT_TOPIC = "driver_heartbeat"
 
 
@@ -119,8 +118,7 @@ class ManagedNode(LifecycleNodeMixin, RuntimeNode):
         self._change_state = self._service_change_state.callback
         self._service_change_state.callback = self._on_change_state
         self._heartbeats = self.create_publisher(DiagnosticStatus, HEARTBEAT_TOPIC, HEARTBEATS)
-        self._skipped = 0
-        self.steady_timer(HEARTBEAT_S, self._beat)
+        Beat(self, HEARTBEAT_S, REST_S, lambda: any(server.goals for server in self.goal_servers), self._send_heartbeat)
         autostart = self.declare("autostart", True, "activate without being told; false where a lifecycle_manager tells it")
         if autostart:
             self.call_soon(self._activate_alone)  # when the derived class has been built
@@ -173,13 +171,7 @@ class ManagedNode(LifecycleNodeMixin, RuntimeNode):
         for server in self.goal_servers:
             server.end_all(int(CallCode.DRIVER_INACTIVE), f"the driver {self.get_fully_qualified_name()} was {what}")
 
-    def _beat(self) -> None:
-        self._skipped += 1
-        if self._skipped >= AT_REST or any(server.goals for server in self.goal_servers):
-            self._send_heartbeat()
-
     def _send_heartbeat(self) -> None:
-        self._skipped = 0
         level = DiagnosticStatus.OK if self.is_active else DiagnosticStatus.WARN
         actions = [KeyValue(key=ACTION, value=server.action) for server in self.goal_servers]
         self._heartbeats.publish(

@@ -39,8 +39,8 @@ from skill_kernel.events import Notice
 R = TypeVar("R")
 T = TypeVar("T", bool, int, float, str, "list[str]", "list[float]")
 
-PERIOD_S = 1.0
-"""Time between two reports; aggregators take a node as stale after 5 s of silence (diagnostic_aggregator's default)."""
+PERIOD_S, REST_PERIOD_S = 1.0, 2.0
+"""Time between two reports, and between two looks for a reader. Aggregators take a node as stale after 5 s of silence."""
 BUSY_LOAD = 0.9
 """Share of the last second spent in callbacks from which on a node counts as overloaded."""
 BLOCKED_S = 0.25
@@ -102,7 +102,7 @@ class RuntimeNode(Node):
         self.goal_servers: list[Any] = []
         """The node's GoalServers, in the order they were made."""
         self._diagnostics = self.create_publisher(DiagnosticArray, "/diagnostics", DIAGNOSTICS)
-        self.steady_timer(PERIOD_S, self._report_health)
+        Beat(self, PERIOD_S, REST_PERIOD_S, self._diagnostics.get_subscription_count, self._report_health)
 
     def health(self) -> Health:
         """Return the report that /diagnostics publishes once a second; subclasses extend it. On the executor's thread."""
@@ -344,6 +344,25 @@ class Later:
         if self._timer is not None:
             self.cancel()
             self._callback()
+
+
+class Beat:
+    """Call `act` every `period_s` while `busy()` holds, and every `rest_s` while it does not. On the executor's thread only."""
+
+    def __init__(
+        self, node: RuntimeNode, period_s: float, rest_s: float, busy: Callable[[], object], act: Callable[[], object]
+    ) -> None:
+        self._busy, self._act = busy, act
+        self._period_ns, self._rest_ns = round(period_s * 1e9), round(rest_s * 1e9)
+        self._timer = node.steady_timer(period_s, self.now)
+
+    def now(self) -> None:
+        """Act at once, because there is new work, and then at its rate."""
+        self._act()
+        period_ns = self._period_ns if self._busy() else self._rest_ns
+        if self._timer.timer_period_ns != period_ns:
+            self._timer.timer_period_ns = period_ns
+            self._timer.reset()
 
 
 class RosClock:

@@ -59,6 +59,9 @@ class Lidar:
         self._random = np.random.default_rng(1)
         self.angles = -math.pi + 2 * math.pi / RAYS * np.arange(RAYS)
         self._groups = np.array([1, 0, 1, 0, 0, 0], dtype=np.uint8)
+        self._around = np.empty(0)
+        """Appearance of the world for which `_distance` was measured."""
+        self._distance = np.empty(0)
 
     def height(self) -> float:
         """Return the height of the rays over the floor in m."""
@@ -66,6 +69,12 @@ class Lidar:
 
     def scan(self) -> npt.NDArray[np.float32]:
         """Return the distances of one revolution in m, infinite where nothing is within `max_range`."""
+        around = self._world.appearance()
+        if not np.array_equal(around, self._around):
+            self._around, self._distance = around, self._measured()
+        return (self._distance + self._random.normal(0.0, NOISE_M, len(self.angles))).astype(np.float32)
+
+    def _measured(self) -> npt.NDArray[np.float64]:
         count, most = len(self.angles), self.max_range
         model, data = self._world.model, self._world.data
         angles = self.angles + self._world.base().pose.yaw
@@ -74,8 +83,7 @@ class Lidar:
         origin[2] = self.height()
         hit, distance = np.zeros(count, dtype=np.int32), np.zeros(count)
         mujoco.mj_multiRay(model, data, origin, vectors, self._groups, True, -1, hit, distance, None, count, most)
-        distance = np.where((hit < 0) | (distance > most), np.inf, distance)
-        return (distance + self._random.normal(0.0, NOISE_M, count)).astype(np.float32)
+        return np.where((hit < 0) | (distance > most), np.inf, distance)
 
 
 class Legged:

@@ -18,7 +18,7 @@ class DriverKit:
     def __init__(self, node: RuntimeNode, robot: RobotConfig, *, on_lost: Callable[[str], None] = lambda why: None) -> None:
         self.parts = BodyParts(node, robot, on_lost=on_lost)
         self._actions = {name: self.parts.action(name) for name in robot.actions}
-        self._senses = RosSenses(node, base=robot.base is not None)
+        self._senses = RosSenses(node, robot)
         self.query_memory = MemoryCaller(node)
         self.ready = self.parts.ready
         self.parts._probe_drivers()

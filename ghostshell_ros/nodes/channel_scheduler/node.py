@@ -19,7 +19,7 @@ from function_tokens.scheduling.scheduler import Scheduler, SchedulerSettings
 from ghostshell_ros.runtime.kernel_executor import KernelLink, ProcessExecutor
 from ghostshell_ros.runtime.layer_model import LayerModel
 from ghostshell_ros.runtime.model_setup import deadlines_of, optional_model
-from ghostshell_ros.runtime.node import RosClock, RuntimeNode, SteadyClock
+from ghostshell_ros.runtime.node import Beat, RosClock, RuntimeNode, SteadyClock
 from ghostshell_ros.runtime.robot_setup import RobotSetup, declare_robot
 from ghostshell_ros.runtime.scene import Scene
 from ghostshell_ros.runtime.service_client import ServiceClient
@@ -51,8 +51,8 @@ MAX_CHARS = 4_000_000
 JUDGE_MARGIN_S = 0.5
 """Time by which a judgement is waited for longer here than the planner waits for its model."""
 
-AT_REST = 2
-"""Without calls, one of so many heartbeats is sent."""
+BEAT_S, REST_BEAT_S = 0.1, 0.2
+"""Time between two heartbeats while there are calls, and without."""
 
 VERDICT_ROLE = "verdict"
 """Role of the verdicts' model in events, usage and budgets."""
@@ -184,21 +184,21 @@ class ChannelScheduler(RuntimeNode):
         self._conditions = StepConditions(self, robot.config, self._verdicts.robot, judge_s=judge_s)
         self._link = KernelLink(self, ready_s=ready_s, silence_s=silence_s)
         self._proven = False
-        self._beats = AT_REST - 1
         self._heartbeat = self.create_publisher(ProcessHeartbeat, "scheduler_heartbeat", SENSORS)
         self.create_subscription(TokenMsg, "function_tokens", self._token, STREAM)
         self.create_subscription(KernelState, "kernel_state", self._kernel_state, LATCHED)
         self.create_service(Interrupt, "~/interrupt", self._interrupt)
-        self.steady_timer(0.1, self._beat)
+        Beat(self, BEAT_S, REST_BEAT_S, self._live, self._beat)
 
     def _beat(self) -> None:
         """Tell the kernel that we are alive, so that it stops our calls when we are gone. The first beat says: ready."""
         self._proven = self._proven or self._link.ready()
         if self._proven:
-            live = [process_id for process_id, process in self._processes.items() if process.scheduler.live_calls]
-            self._beats += 1
-            if live or self._beats % AT_REST == 0:
-                self._heartbeat.publish(ProcessHeartbeat(process_ids=live))
+            self._heartbeat.publish(ProcessHeartbeat(process_ids=self._live()))
+
+    def _live(self) -> list[str]:
+        """Return the processes that have calls."""
+        return [process_id for process_id, process in self._processes.items() if _has_calls(process)]
 
     def _process(self, process_id: str) -> _Process:
         """Return the process of that id. A new one may take the place of the one without calls that was used longest ago."""
@@ -237,7 +237,7 @@ class ChannelScheduler(RuntimeNode):
             scheduler.open_stream(stream_id, epoch=message.epoch, strict=self._strict, turn=message.turn)
             if message.epoch < process.oldest_epoch:
                 scheduler.void_stream(stream_id, "the process was interrupted before the stream arrived")
-            elif not scheduler.live_calls and sum(map(_has_calls, self._processes.values())) >= MAX_PROCESSES:
+            elif not scheduler.live_calls and len(self._live()) >= MAX_PROCESSES:
                 why = f"{MAX_PROCESSES} processes have calls that run or wait already; wait for one to end, or end one"
                 scheduler.void_stream(stream_id, why, TaskCode.TOO_MANY_PROCESSES)
         expected = process.next_seq[stream_id]

@@ -5,6 +5,7 @@ import math
 import time
 
 from ghostshell.msg import Detection, DetectionArray
+from rclpy.serialization import deserialize_message
 from sensor_msgs.msg import CameraInfo, Image, LaserScan
 from std_msgs.msg import Header
 from vision_msgs.msg import BoundingBox2D, Detection2D, Detection2DArray, ObjectHypothesis, ObjectHypothesisWithPose
@@ -54,7 +55,7 @@ class ObjectDetector(RuntimeNode):
         self._height = self.declare("camera_height", 0.325, "camera above the ground [m]", 0.01, 3.0)
         self._laser = Pose2D(*robot.base.laser) if robot.base is not None else Pose2D(0.0, 0.0, 0.0)
         self._info: CameraInfo | None = None
-        self._scan: tuple[float, LaserScan] | None = None
+        self._scan: tuple[float, bytes] | None = None
         self._looked: tuple[object, list[Box]] | None = None
         """Last image and what is in it, because the same image shows the same."""
         self._fault = ""
@@ -62,15 +63,15 @@ class ObjectDetector(RuntimeNode):
         self._seen = self.create_publisher(DetectionArray, "object_detections", SENSORS)
         self._boxes = self.create_publisher(Detection2DArray, "camera/detections", SENSORS)
         self.create_subscription(CameraInfo, "camera/camera_info", self._on_info, IMAGES)
-        self.create_subscription(LaserScan, "scan", self._on_scan, SENSORS)
+        self.create_subscription(LaserScan, "scan", self._on_scan, SENSORS, raw=True)
         self.create_subscription(Image, "camera/image_raw", self._on_image, IMAGES)
         self.get_logger().info(f"detector {kind}: {', '.join(self._labels.get(n, n) for n in self._detector.labels)}")
 
     def _on_info(self, message: CameraInfo) -> None:
         self._info = message
 
-    def _on_scan(self, message: LaserScan) -> None:
-        self._scan = self.steady_now(), message
+    def _on_scan(self, raw: bytes) -> None:
+        self._scan = self.steady_now(), raw
 
     def _on_image(self, message: Image) -> None:
         if self._info is None or not self._info.k[0] > 0.0:
@@ -85,8 +86,9 @@ class ObjectDetector(RuntimeNode):
             self.get_logger().error(self._fault, throttle_duration_sec=10.0)
             return
         self._fault = ""
-        fresh = self._scan is not None and self.steady_now() - self._scan[0] <= SCAN_S
-        scan = scan_of(self._scan[1]) if self._scan is not None and boxes and fresh else None
+        scan = None
+        if boxes and self._scan is not None and self.steady_now() - self._scan[0] <= SCAN_S:
+            scan = scan_of(deserialize_message(self._scan[1], LaserScan))
         camera = Camera(float(self._info.k[0]), message.width, message.height, self._forward, self._height)
         found = [self._placed(box, camera, scan) for box in boxes]
         prefix = message.header.frame_id.rpartition("/")[0]

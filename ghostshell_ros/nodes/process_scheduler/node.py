@@ -16,7 +16,7 @@ from ghostshell_ros.nodes.process_scheduler.process_advice import ProcessAdvice
 from ghostshell_ros.nodes.process_scheduler.robot_link import RobotLink
 from ghostshell_ros.runtime.data import data_folder
 from ghostshell_ros.runtime.goal_server import Goal, GoalServer
-from ghostshell_ros.runtime.node import Health, Level, RuntimeNode
+from ghostshell_ros.runtime.node import Beat, Health, Level, RuntimeNode
 from ghostshell_ros.runtime.robot_setup import RobotSetup, declare_robot
 from ghostshell_ros.runtime.signing import Doorkeeper
 from ghostshell_ros.wire.events import CLEAR_HINT, EventWriter, read_events
@@ -64,8 +64,8 @@ _PURPOSES = {
     "sleep": CallPurpose.PAUSE,
 }
 """Functions of every robot that do not act."""
-AT_REST = 5
-"""Without a process, one of this many heartbeats is sent."""
+BEAT_S, REST_BEAT_S = 0.1, 0.5
+"""Time between two heartbeats while a process lives, and while none does."""
 
 
 class ProcessSchedulerNode(RuntimeNode):
@@ -88,7 +88,6 @@ class ProcessSchedulerNode(RuntimeNode):
         settings = self._settings(robot)
         self._robot = self.get_namespace().strip("/")
         self._told: dict[str, int] = {}
-        self._beats = 0
         self._publish_due = False
         self._store: ProcessStore | None = None
         self._events = EventWriter(self, ProcessEvent, ModelEvent, Notice)
@@ -98,6 +97,7 @@ class ProcessSchedulerNode(RuntimeNode):
         self._core = self._link.core = ProcessScheduler(
             self._link, new_id=lambda: secrets.token_hex(8), now=self.now_s, settings=settings
         )
+        self._beat = Beat(self, BEAT_S, REST_BEAT_S, lambda: self._core.living, self._answer_for_processes)
         self._halting = 0
         """Answers to a stop word that are awaited."""
         self._gate_is_halted = False
@@ -107,7 +107,6 @@ class ProcessSchedulerNode(RuntimeNode):
         self._prescriptions = PrescriptionServer(self, robot, self._advice, self._events, stops=self.stops, begin=self.begin)
         self._open_store(self.get_parameter("data_dir").value)
         self.steady_timer(TICK_S, self._core.tick)
-        self.steady_timer(0.1, self._beat)
         self._link.meet()
         self._publish()
 
@@ -171,7 +170,7 @@ class ProcessSchedulerNode(RuntimeNode):
         self._keep(process)
         fresh = process.process_id not in self._told
         if fresh:
-            self._beat()  # before anybody acts on it: were we to die now, the kernel would not know that it had an owner
+            self._beat.now()  # before anybody acts on it: were we to die now, the kernel would not know that it had an owner
         if fresh or process.status.ended:
             self._publish()
         self._say(process)
@@ -216,12 +215,9 @@ class ProcessSchedulerNode(RuntimeNode):
         states = [process_state(p) for p in self._core.processes]
         self._publisher.publish(ProcessArray(stamp=self.get_clock().now().to_msg(), processes=states))
 
-    def _beat(self) -> None:
+    def _answer_for_processes(self) -> None:
         """Answer for the living processes: the skill kernel frees what a process holds that nobody answers for."""
-        living = [p.process_id for p in self._core.living]
-        self._beats += 1
-        if living or self._beats % AT_REST == 0:
-            self._heartbeat.publish(ProcessHeartbeat(process_ids=living))
+        self._heartbeat.publish(ProcessHeartbeat(process_ids=[p.process_id for p in self._core.living]))
 
     def _problem(self, why: str) -> None:
         self.get_logger().error(why)

@@ -2,18 +2,13 @@
 """Add judgement to the process scheduler: System 3's model, and the standing guidelines."""
 
 from collections.abc import Callable, Sequence
-from typing import Any
-
-from ghostshell.msg import Observation as ObservationMsg
-from rclpy.serialization import deserialize_message
 
 from ghostshell_ros.runtime.layer_model import LayerModel, ModelBudget
 from ghostshell_ros.runtime.model_setup import deadlines_of, model_if_any, prepare_models
 from ghostshell_ros.runtime.node import RuntimeNode, SteadyClock
 from ghostshell_ros.runtime.robot_setup import RobotSetup
+from ghostshell_ros.runtime.scene import Scene
 from ghostshell_ros.wire.events import EventWriter
-from ghostshell_ros.wire.observation_messages import from_message
-from ghostshell_ros.wire.qos import OBSERVATION
 from planners.models.config import Deadlines
 from planners.prescriptions.prescription import Kept
 from planners.processes.advisor import AdvisorContext, ProcessAdvisor, system_prompt
@@ -23,8 +18,6 @@ from planners.prompts.prompt import RobotFacts
 from planners.strategy import Feed, strategies_that_want
 from skill_kernel.events import RunEvent
 from skill_kernel.observation.accessors import accessors_of
-from skill_kernel.observation.model import Observation
-from skill_kernel.observation.render import facts
 from skill_kernel.processes.process import Process
 from skill_kernel.processes.scheduler import ProcessScheduler
 
@@ -44,9 +37,7 @@ class ProcessAdvice:
         self, node: RuntimeNode, robot: RobotSetup, core: ProcessScheduler, events: EventWriter, *, halting: Callable[[], bool]
     ) -> None:
         self._node, self._core, self._events = node, core, events
-        self._fields = robot.config.observation
-        self._observed: Observation | None = None
-        self._looked_s = 0.0
+        self._scene, self._looked_s = Scene(node, robot, heard=self._look), 0.0
         self._shown: list[dict[str, str]] = []
         client = model_if_any(node, robot, "System 3 goes on without a model")
         node.declare("cost_aware", True, "ask about guidelines only when something has changed", read_only=False)
@@ -65,13 +56,9 @@ class ProcessAdvice:
         self._advised = strategies_that_want(Feed.ADVICE)
         """Strategies whose processes it advises on; guidelines are looked at whatever the strategy is."""
         clock = SteadyClock(node)
-        fields = {name: config.role for name, config in self._fields.items() if config.serialise.prompt}
+        fields = {name: config.role for name, config in robot.config.observation.items() if config.serialise.prompt}
         system = system_prompt(RobotFacts(robot.config.name, robot.config.description, (), fields=fields))
-
-        def observed() -> dict[str, Any] | None:
-            return facts(self._observed, self._fields, node.steady_now()) if self._fields else None
-
-        self._context = AdvisorContext(self._layers, clock, system, observed, lambda: self._shown, deadline_s)
+        self._context = AdvisorContext(self._layers, clock, system, self._scene.observed, lambda: self._shown, deadline_s)
         self._advisor = ProcessAdvisor(self._context, core, events.write)
         self.loop = GuidelineLoop(
             core,
@@ -84,7 +71,6 @@ class ProcessAdvice:
             halting=halting,
             robot=robot.config.name,
         )
-        node.create_subscription(ObservationMsg, "observation", self._observe, OBSERVATION, raw=True)
         if client is not None and self.thinks:
             prepare_models(node, [client])
 
@@ -124,14 +110,12 @@ class ProcessAdvice:
             self.loop.close()
             self._advisor.close()
 
-    def _observe(self, raw: bytes) -> None:
+    def _look(self) -> None:
+        """Show the guidelines a new observation, unless none is followed: to read one takes a millisecond."""
         now = self._node.steady_now()
-        if now - self._looked_s < LOOK_S:
-            return
-        self._looked_s = now
-        message = deserialize_message(raw, ObservationMsg)
-        self._observed = from_message(message, now, self._node.now_s())
-        self.loop.observe(self._observed)
+        if self._shown and now - self._looked_s >= LOOK_S and (observation := self._scene.observation()) is not None:
+            self._looked_s = now
+            self.loop.observe(observation)
 
 
 def _shown(kept: Kept) -> dict[str, str]:

@@ -12,7 +12,7 @@ from ghostshell.msg import CallControl, KernelState, ProcessHeartbeat
 from ghostshell.srv import ProcessLease
 
 from ghostshell_ros.runtime.kernel_executor import KernelLink
-from ghostshell_ros.runtime.node import RuntimeNode
+from ghostshell_ros.runtime.node import Beat, RuntimeNode
 from ghostshell_ros.runtime.robot_setup import RobotSetup
 from ghostshell_ros.runtime.service_client import ServiceClient
 from ghostshell_ros.wire.events import EventWriter
@@ -25,8 +25,8 @@ from skill_kernel.guard import SkillRequest
 from skill_kernel.guard.code import STOP, WAIT
 from skill_kernel.skills.arguments import to_json
 
-BEAT_S = 0.05
-"""Time between two wishes to stand; the gate forgets one after 0.2 s."""
+BEAT_S, REST_BEAT_S = 0.05, 0.5
+"""Time between two wishes to stand, which the gate forgets after 0.2 s, and between two looks while nothing acts."""
 LEASE_S = 0.5
 """Time for the kernel to answer; without its answer nothing is begun, and what it grants later is given back."""
 FREE_S = 3.0
@@ -56,7 +56,7 @@ class ReflexPerformer:
         self.base = frozenset(base.subsystems) if base is not None else frozenset()
         """The subsystems that motion of the base needs."""
         self.shared = frozenset(n for n, s in setup.config.subsystems.items() if not s.exclusive_per_process)
-        node.steady_timer(BEAT_S, self._beat)
+        self._beat = Beat(node, BEAT_S, REST_BEAT_S, lambda: self._acting or not self.link.ready(), self._tell)
         self._lease.prove(lambda: _end(f"none-{uuid.uuid4().hex}", "making contact"))
 
     def ready(self) -> bool:
@@ -88,7 +88,7 @@ class ReflexPerformer:
         firing = performance.firing
         if performance.needs_base:
             self.stand_still()
-        self._beat()
+        self._beat.now()
         taken = [s for s in firing.loaded.guarded.subsystems if s not in self.shared]
         if taken:
             self._preempt(performance, taken)
@@ -133,8 +133,7 @@ class ReflexPerformer:
         )
         self._lease.ask(request, performance.answered, deadline_s=LEASE_S)
 
-    def _beat(self) -> None:
-        self.link.ready()
+    def _tell(self) -> None:
         if any(performance.stands for performance in self._acting.values()):
             self.stand_still()
         if self._acting:

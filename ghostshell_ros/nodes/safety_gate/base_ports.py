@@ -34,8 +34,7 @@ SWITCH_S = 0.05
 ATTITUDE_HEARD_S = 2.0
 """Time for the body to reach an attitude at its largest speed; unlike a velocity, an attitude is sent once."""
 REST_S = 1.0
-REST_PERIOD_NS = 100_000_000
-"""Period at which zero is sent and silence looked for, once the base has stood still for `REST_S` without a command."""
+"""Time for which the base has to stand still without a command until it is looked at with everything else, by `look_around`."""
 OPERATOR = "an operator has the base; try again when it is given back"
 ELSEWHERE = {"geometry_msgs/msg/Twist": Twist, "geometry_msgs/msg/TwistStamped": TwistStamped}
 """Types in which `cmd_vel` is published. A participant can hear a topic in one type at a time."""
@@ -87,7 +86,7 @@ class BasePorts:
         node.create_subscription(Odometry, "odom", self._on_odometry, SENSORS)
         node.create_subscription(LaserScan, "scan", self._on_scan, SENSORS)
         node.create_service(Trigger, "release_teleop", self._on_release)
-        self._period_ns, self._moved_at = round(1e9 / rate_hz), node.steady_now()
+        self._moved_at = node.steady_now()
         self._timer = node.steady_timer(1.0 / rate_hz, self._tick)
 
     def halt(self, cause: str) -> None:
@@ -108,8 +107,10 @@ class BasePorts:
         self.gate.clear_halt()
         self.attitude.clear_halt()
 
-    def look_elsewhere(self) -> None:
-        """Hear `cmd_vel` in the type in which it is published."""
+    def look_around(self) -> None:
+        """Tick while the base rests, and hear `cmd_vel` in the type in which it is published."""
+        if self._timer.is_canceled():
+            self._tick()
         if self._node.count_publishers("cmd_vel"):
             found = {info.topic_type for info in self._node.get_publishers_info_by_topic("cmd_vel")}
             kinds = [kind for name, kind in ELSEWHERE.items() if name in found]
@@ -130,10 +131,9 @@ class BasePorts:
     def _wake(self) -> None:
         """Tick at the full rate: a command has come."""
         self._moved_at = self._node.steady_now()
-        if self._timer.timer_period_ns != self._period_ns:
+        if self._timer.is_canceled():
             # The time until now was spent standing still and must not count as time to move in.
             self.gate.tick(self._moved_at)
-            self._timer.timer_period_ns = self._period_ns
             self._timer.reset()
 
     def _tick(self) -> None:
@@ -150,7 +150,7 @@ class BasePorts:
         if self.gate.commander or self.gate.output != STILL or self.attitude.moving(now):
             self._moved_at = now
         elif now - self._moved_at > REST_S:
-            self._timer.timer_period_ns = REST_PERIOD_NS
+            self._timer.cancel()
 
     def _on_velocity(self, source: Source, message: Twist) -> None:
         if not self.relaying:

@@ -200,7 +200,7 @@ class SafetyGate(RuntimeNode):
     def _look_around(self) -> None:
         now = self.steady_now()
         if self._base is not None:
-            self._base.look_elsewhere()
+            self._base.look_around()
         if conflict := self._sole.conflict(now):
             self._halt(conflict)
         if conflict or self._timer.is_canceled():

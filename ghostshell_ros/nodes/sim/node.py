@@ -14,7 +14,7 @@ from std_msgs.msg import Bool
 
 from ghostshell_ros.nodes.sim.sim_frames import SimFrames
 from ghostshell_ros.nodes.sim.sim_sensors import SimBase, SimObjects, SimSensors, Simulated
-from ghostshell_ros.runtime.node import Health, Level, NodeStartError, RuntimeNode
+from ghostshell_ros.runtime.node import Beat, Health, Level, NodeStartError, RuntimeNode
 from ghostshell_ros.sim.pictures import PictureThread, Shot
 from ghostshell_ros.sim.world import BaseState, SimWorld, SimWorldError, State
 from ghostshell_ros.sim.world import Image as Pixels
@@ -24,8 +24,8 @@ from ghostshell_ros.wire.values import time_message
 from skill_kernel.robot import RobotConfig
 
 STEP_S = 0.01
-REST_STEP_S = 0.04
-"""Slice by which physics advances, several steps of the model; a longer one while the robot stands still."""
+REST_STEP_S = 0.1
+"""Slice by which physics advances, several steps of the model; a longer one while the robot stands still, cut by a command."""
 LATEST_S = 0.5
 """Lag from which on the simulator gives lost time up instead of racing after it."""
 BREATH_S = 0.0005
@@ -76,7 +76,7 @@ class Sim(RuntimeNode):
             prefix = f"{self.get_namespace()}/".lstrip("/")
         self._halted = False
         self.create_subscription(Bool, "halted", self._on_halted, LATCHED)
-        sim = Simulated(self, self._world, self._lock, self._stamp, prefix, lambda: self._halted)
+        sim = Simulated(self, self._world, self._lock, self._stamp, prefix, lambda: self._halted, self._stir)
         self._sensors = SimSensors(sim, clock=clock)
         shots = [
             self._shot("camera", "head_camera", 3.0, (320, 240), "camera/image_raw", f"{prefix}camera_optical_frame"),
@@ -93,13 +93,13 @@ class Sim(RuntimeNode):
         self._pictures = PictureThread(robot.model_path(), self._snapshot, shots, self._no_pictures, surroundings)
         if self._world.face_texture is not None:
             self.create_subscription(Image, "face/image_raw", self._on_face_image, LATCHED)
-        self._rest_period_s = 1.0 / self.declare("rest_rate_hz", 10.0, "the same while the robot stands still [Hz]", 1.0, 200.0)
-        self._moved_s = self._publish_s = self.steady_now()
-        self.steady_timer(1.0 / rate, self._publish)
+        rest_rate = self.declare("rest_rate_hz", 10.0, "the same while the robot stands still [Hz]", 1.0, 200.0)
+        self._moved_s = self.steady_now()
+        self._measuring = Beat(self, 1.0 / rate, 1.0 / rest_rate, lambda: not self._rests(), self._publish)
         self._pace, self._pace_from = self._rtf, (self.steady_now(), self._world.time)
         self.steady_timer(PACE_S, self._take_pace)
         self._viewer = self._open_viewer() if viewer else None
-        self._ending = threading.Event()
+        self._ending, self._stirred = threading.Event(), threading.Event()
         self._physics = threading.Thread(target=self.guarded(self._step), name="physics", daemon=True)
         self._pictures.start()
         self._pace_from = (self.steady_now(), self._world.time)
@@ -145,17 +145,38 @@ class Sim(RuntimeNode):
         """
         due = time.monotonic()
         while not self._ending.is_set():
-            slice_s = REST_STEP_S if time.monotonic() - self._moved_s > REST_S else STEP_S
+            rests = self._rests()
+            slice_s = REST_STEP_S if rests else STEP_S
             due += slice_s / self._rtf
             wait = due - time.monotonic()
-            if wait > 0:
-                self._ending.wait(wait)
-            else:
+            if wait > 0 and self._stirred.wait(wait):
+                self._stirred.clear()
+                left_s, due = due - time.monotonic(), time.monotonic()
+                slice_s = max(STEP_S, slice_s - max(0.0, left_s) * self._rtf)
+            elif wait <= 0:
                 if wait < -LATEST_S:
                     due = time.monotonic()
                 self._ending.wait(BREATH_S)
             with self._lock:
                 self._world.advance(slice_s)
+                begins = rests and self._moves()
+            if begins:
+                self.call_soon(self._stir)
+
+    def _stir(self) -> None:
+        """Let physics and sensors go at their full rates, because the robot moves or is told to. On the executor's thread."""
+        rested, self._moved_s = self._rests(), self.steady_now()
+        if rested:
+            self._stirred.set()
+            self._measuring.now()
+
+    def _moves(self) -> bool:
+        """Return whether the robot moves now. A clock that others go by moves always."""
+        return self._simulated_time or self._world.speed() > STILL
+
+    def _rests(self) -> bool:
+        """Return whether the robot has stood still for REST_S."""
+        return self.steady_now() - self._moved_s > REST_S
 
     def _take_pace(self) -> None:
         since, simulated = self._pace_from
@@ -182,6 +203,7 @@ class Sim(RuntimeNode):
         try:
             with self._lock:
                 self._world.set_joint_targets(dict(zip(message.name, message.position, strict=True)))
+            self._stir()
         except SimWorldError as error:
             self._refuse(str(error))
 
@@ -211,20 +233,18 @@ class Sim(RuntimeNode):
     def _publish(self) -> None:
         if not self._physics.is_alive():
             return
-        now = self.steady_now()
-        if self._simulated_time or self._world.speed() > STILL:
-            self._moved_s = now
-        if now < self._publish_s and now - self._moved_s > REST_S:
-            return
-        self._publish_s = now + self._rest_period_s
+        if self._moves():
+            self._moved_s = self.steady_now()
         self._sensors.publish(self._on_odometry)
+        if self._base is not None:
+            self._base.publish_due()
         if self._viewer is not None and self._viewer.is_running():
             with self._lock:
                 self._viewer.sync()
 
     def _on_odometry(self, odom: Odometry, state: BaseState) -> None:
         if self._base is not None:
-            self._base.publish(odom)
+            self._base.disturb(odom)
         self._frames.publish(odom, state)
 
     def _snapshot(self) -> tuple[State, State, Time]:
@@ -244,6 +264,7 @@ class Sim(RuntimeNode):
 
     def close(self) -> None:
         self._ending.set()
+        self._stirred.set()
         self._physics.join(timeout=2.0)
         self._pictures.close()
         if self._viewer is not None:

@@ -12,12 +12,13 @@ import numpy as np
 from builtin_interfaces.msg import Time
 from geometry_msgs.msg import PoseStamped, Twist, Vector3
 from nav_msgs.msg import Odometry
+from rclpy.publisher import Publisher
 from rosgraph_msgs.msg import Clock
 from sensor_msgs.msg import BatteryState, Imu, JointState, LaserScan
 from std_msgs.msg import Header, String
 from std_srvs.srv import SetBool, Trigger
 
-from ghostshell_ros.runtime.node import RuntimeNode
+from ghostshell_ros.runtime.node import Beat, RuntimeNode
 from ghostshell_ros.sim.parts import Battery, Legged, Lidar
 from ghostshell_ros.sim.stage import Actors, Stage, read_arrangement
 from ghostshell_ros.sim.world import BaseState, SimWorld, SimWorldError
@@ -43,6 +44,8 @@ class Simulated:
     frame_prefix: str
     halted: Callable[[], bool]
     """True while the safety gate has halted the robot: a body then obeys nobody, whoever publishes what the gate does."""
+    stir: Callable[[], None]
+    """Wakes physics and sensors of a robot that stood still, because it was told to move."""
 
 
 class SimSensors:
@@ -107,6 +110,8 @@ class SimSensors:
 POSITION_NOISE_M = 0.002
 YAW_NOISE_RAD = 0.002
 BATTERY_S = 1.0
+JITTER_S = 0.01
+"""What is due within this time is sent now."""
 
 
 class SimBase:
@@ -115,7 +120,8 @@ class SimBase:
     def __init__(self, sim: Simulated, scan_rate: float, charge: float) -> None:
         """Attach gait and lidar. Raises SimWorldError when the gait cannot walk the model, or it has no lidar."""
         node = self._node = sim.node
-        self._lock, self._stamp, self._prefix, self._halted = sim.lock, sim.stamp, sim.frame_prefix, sim.halted
+        self._lock, self._stamp, self._prefix = sim.lock, sim.stamp, sim.frame_prefix
+        self._halted, self._stir = sim.halted, sim.stir
         self._gait = Legged(sim.world).gait
         self._lidar = Lidar(sim.world)
         self._scan_period_s = 1.0 / scan_rate
@@ -128,10 +134,9 @@ class SimBase:
         node.create_subscription(Twist, "cmd_vel_gated", self._on_velocity, SET_POINTS)
         node.create_subscription(String, "posture", self._on_posture, SET_POINTS)
         node.create_subscription(Vector3, "attitude", self._on_attitude, SET_POINTS)
-        node.steady_timer(self._scan_period_s, self._publish_scan)
-        node.steady_timer(BATTERY_S, self._publish_battery)
+        self._scan_at = self._battery_at = 0.0
 
-    def _disturb(self, odom: Odometry) -> None:
+    def disturb(self, odom: Odometry) -> None:
         """Put noise that does not add up on an odometry message."""
         at, turned = odom.pose.pose.position, odom.pose.pose.orientation
         dx, dy, dyaw = (float(part) for part in self._random.normal(0.0, (POSITION_NOISE_M, POSITION_NOISE_M, YAW_NOISE_RAD)))
@@ -144,9 +149,16 @@ class SimBase:
             c * turned.z + s * turned.w,
         )
 
-    def publish(self, odom: Odometry) -> None:
-        """Disturb an odometry message before it is sent, and tell the posture when it has changed."""
-        self._disturb(odom)
+    def publish_due(self) -> None:
+        """Publish scan and battery when they are due, right behind the odometry: whoever reads both wakes once. Tell the
+        posture when it has changed."""
+        now = self._node.steady_now()
+        if now >= self._scan_at - JITTER_S:
+            self._scan_at = max(self._scan_at + self._scan_period_s, now)
+            self._publish_scan()
+        if now >= self._battery_at:
+            self._battery_at = now + BATTERY_S
+            self._publish_battery()
         state = self._gait.state
         if state != self._posture:
             self._posture = state
@@ -185,15 +197,19 @@ class SimBase:
 
     def _on_velocity(self, message: Twist) -> None:
         wish = STILL if self._halted() else velocity_of(message)
+        if wish != STILL:
+            self._stir()
         with self._lock:
             self._gait.command(wish.forward, wish.lateral, wish.turn)
 
     def _on_attitude(self, message: Vector3) -> None:
         if not self._halted():
+            self._stir()
             with self._lock:
                 self._gait.set_attitude(message.x, message.y, message.z)
 
     def _on_posture(self, message: String) -> None:
+        self._stir()
         try:
             with self._lock:
                 if message.data == HOLD or self._halted():
@@ -202,6 +218,10 @@ class SimBase:
                     self._gait.set_posture(message.data)
         except ValueError as error:
             self._node.get_logger().error(f"refused: {error}", throttle_duration_sec=5.0)
+
+
+LOOK_S = 0.5
+"""Time between two looks whether somebody wants the true poses."""
 
 
 class SimObjects:
@@ -229,7 +249,7 @@ class SimObjects:
         )
         node.create_service(Trigger, "~/reset", lambda _, response: self._arrange(response, from_start=True))
         node.create_service(Trigger, "~/arrange", lambda _, response: self._arrange(response, from_start=False))
-        node.steady_timer(1.0 / rate, self._publish)
+        Beat(node, 1.0 / rate, LOOK_S, self._wanted, self._publish)
 
     def _arrange(self, response: Trigger.Response, *, from_start: bool) -> Trigger.Response:
         text = str(self._node.get_parameter(ARRANGEMENT).value)
@@ -249,8 +269,11 @@ class SimObjects:
         response.success, response.message = True, _SERVICES[name][1 if request.data else 2]
         return response
 
+    def _wanted(self) -> dict[str, Publisher]:
+        return {name: publisher for name, publisher in self._poses.items() if publisher.get_subscription_count()}
+
     def _publish(self) -> None:
-        wanted = {name: publisher for name, publisher in self._poses.items() if publisher.get_subscription_count()}
+        wanted = self._wanted()
         if not wanted:
             return
         with self._lock:

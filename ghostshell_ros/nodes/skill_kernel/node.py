@@ -98,7 +98,7 @@ class SkillKernelNode(RuntimeNode):
         self.create_service(Trigger, "~/reload_skills", self._on_reload)
         self._server = GoalServer(self, ExecuteSkill, "execute_skill", on_goal=self._on_goal, on_cancel=self._on_cancel)
         period_s = self.declare("feedback_period_s", 0.2, "time between feedbacks of a call [s]", 0.02, 5.0)
-        self.steady_timer(period_s, self._send_feedback)
+        self._feedback = self.steady_timer(period_s, self._send_feedback)
         self._timeout_s = self.declare(
             "heartbeat_timeout_s", 0.5, "a process nobody answers for so long loses its calls and subsystems [s]", 0.1, 60.0
         )
@@ -152,6 +152,8 @@ class SkillKernelNode(RuntimeNode):
         spec = CallSpec(arguments=arguments, channels=tuple(call.channels), **same)
         goal.state = SimpleNamespace(phase="running", since_s=self._steady_clock.now())
         self._goals[call_id] = goal
+        if self._feedback.is_canceled():
+            self._feedback.reset()
         answer = self._kernel.execute(spec)
         if isinstance(answer, Accepted):
             goal.feedback(ExecuteSkill.Feedback(phase="running"))
@@ -193,6 +195,8 @@ class SkillKernelNode(RuntimeNode):
             goal.state.phase = phase
 
     def _send_feedback(self) -> None:
+        if not self._goals:
+            self._feedback.cancel()
         now = self._steady_clock.now()
         for goal in list(self._goals.values()):
             goal.feedback(ExecuteSkill.Feedback(phase=goal.state.phase, elapsed_s=now - goal.state.since_s))
