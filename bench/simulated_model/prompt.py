@@ -252,8 +252,9 @@ class Question:
             results = [result for turn in self._turns() for result in results_of(turn)]
             return tuple(Call(r.function, dict(r.arguments), r.outcome, r.message) for r in results)
         done = tuple(call for item in self.items("DONE") for call in _told(item))
-        runs = [call for call in done if call.pending]
-        last = _rest_of(self.text("CLAIM", "last_step"), runs) if runs else ()
+        runs, step = [call for call in done if call.pending], self.text("CLAIM", "last_step")
+        held = {name for call in calls_in(step) for name in _functions(call)} & {call.function for call in runs}
+        last = _rest_of(step, runs) if held else ()
         queued = (call for item in self.blocks.get("QUEUE", []) for call in calls_in(_source(item)))
         return (*done, *self._running(), *last, *queued)
 

@@ -243,6 +243,8 @@ def test_a_claim_is_agreed_to_when_the_last_step_brings_what_is_missing_and_only
         reviewed(NODS, [*done, call("nod", "", times=1)], 3, '<step><nod times="1"/><nod times="3"/></step>') == "<achieved/>"
     )
     assert "Nod three times" in reviewed(NODS, [*done, call("nod", "FAILED", "it fell", times=3)], 3, step), "it is over"
+    fell = [*done, call("nod", "FAILED", "it fell", times=3), call("sit", "")]
+    assert "Nod three times" in reviewed(NODS, fell, 3, step), "and something else runs"
     assert "Nod three times" in reviewed(NODS, done, 3, "<step><sit/></step>")
     assert "Nod three times" in reviewed(NODS, done, 3, "")
     assert "Nod three times" in reviewed(NODS, done, 2, "<step><sit/></step>"), "the mark behind the last step is no proof"
