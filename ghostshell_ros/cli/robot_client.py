@@ -132,9 +132,9 @@ def shared(node: RuntimeNode) -> Iterator[None]:
 
 def command_node(robot: str) -> RuntimeNode:
     """Return the node of a command, in the robot's namespace."""
-    from ghostshell_ros.runtime.node import RuntimeNode
+    from ghostshell_ros.runtime.node import OF_A_COMMAND, RuntimeNode
 
-    return RuntimeNode("ghostshell_cli", namespace=robot, use_global_arguments=False)
+    return RuntimeNode("ghostshell_cli", namespace=robot, **OF_A_COMMAND)
 
 
 def received(inbox: queue.Queue[Any], node: Any, robot: str, wait_s: float) -> Any:

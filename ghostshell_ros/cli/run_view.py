@@ -11,7 +11,7 @@ from ghostshell.msg import Plan, ProcessArray, ProcessState, ReflexStateArray, S
 
 from function_tokens.run_model import REFLEX_ID, CallRun, ProcessRun, RunModel, call_label, reflex_name
 from function_tokens.scheduling.queues import MOST_SHOWN
-from ghostshell_ros.runtime.node import RuntimeNode
+from ghostshell_ros.runtime.node import OF_A_COMMAND, RuntimeNode
 from ghostshell_ros.wire.events import read_events
 from ghostshell_ros.wire.qos import LATCHED, PLANS, QUEUES
 from ghostshell_ros.wire.values import seconds
@@ -65,7 +65,7 @@ class RunListener(RuntimeNode):
     """Subscribe to one robot's run; put each message into `inbox` with its kind: event, processes, plan, queue, reflexes."""
 
     def __init__(self, robot: str, name: str = "ghostshell_watch") -> None:
-        super().__init__(name, namespace=robot, use_global_arguments=False)
+        super().__init__(name, namespace=robot, **OF_A_COMMAND)
         self.inbox: queue.Queue[tuple[str, Any]] = queue.Queue()
         read_events(self, lambda event: self.inbox.put(("event", event)))
         for kind, type_, topic, qos in (

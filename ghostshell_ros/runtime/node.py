@@ -48,6 +48,13 @@ BLOCKED_S = 0.25
 SOON_AT_ONCE = 100
 """Handed-over calls that run in a row before messages have their turn."""
 FAILURES_KEPT = 64
+OF_A_COMMAND: dict[str, Any] = {
+    "use_global_arguments": False,
+    "start_parameter_services": False,
+    "enable_rosout": False,
+    "parameter_overrides": [Parameter("start_type_description_service", value=False)],
+}
+"""Options of a command's node: of the endpoints that it announces fewer get lost, each of which costs a second."""
 
 _works_for: ContextVar[str] = ContextVar("works_for", default="")
 """Process for which the running callback works; what it hands over, times or asks works for it, too."""
