@@ -15,6 +15,7 @@ from ghostshell_ros.runtime.robot_setup import RobotSetup
 from planners.models.base import ModelClient, ModelError
 from planners.models.config import ConfigError, Deadlines, ModelConfig, load_models, parse_spec, require_key
 from planners.models.factory import make_client
+from planners.models.hedge import HedgedClient
 from planners.strategy import Parameter
 
 
@@ -38,6 +39,14 @@ def optional_model(node: RuntimeNode, parameter: str, description: str, robot: R
     spec = node.declare(parameter, "", description)
     _models_file(node)
     return _made(node, parameter, spec, robot) if spec else None
+
+
+def hedged(node: RuntimeNode, model: ModelClient, fast: ModelClient | None) -> ModelClient:
+    """Return the client of the parameter `model`, which is asked again through the fast one when it stays silent."""
+    after_s = config_of(node, "model").hedge_s
+    if fast is None or not after_s or not (model.is_language_model and fast.is_language_model) or fast.name == model.name:
+        return model
+    return HedgedClient(model, fast, after_s)
 
 
 def deadlines_of(node: RuntimeNode, *parameters: str) -> Deadlines:

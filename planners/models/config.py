@@ -89,7 +89,8 @@ class ModelConfig(_Entry):
     """Describe one model. Keys are never written here: `api_key_env` names the environment variable that holds one.
 
     `connect_s`, `first_token_s` and `silence_s` bound the wait for the connection, for the first token and between two
-    tokens. `context_tokens` is the length of the model's context, where it is known. `grammar` names the server that is to
+    tokens. A model that has written nothing for `hedge_s` is asked again through the fast one, where there is one; 0: never.
+    `context_tokens` is the length of the model's context, where it is known. `grammar` names the server that is to
     keep the model to the robot's grammar.
     """
 
@@ -100,6 +101,7 @@ class ModelConfig(_Entry):
     connect_s: Seconds = 5.0
     first_token_s: Seconds = 15.0
     silence_s: Seconds = 10.0
+    hedge_s: Annotated[float, Field(ge=0.0, le=3600.0)] = 2.0
     context_tokens: Annotated[int, Field(ge=256, le=1_000_000_000)] | None = None
     grammar: Literal["off", "llama.cpp", "vllm", "ollama"] = "off"
     deadlines: Deadlines = Deadlines()

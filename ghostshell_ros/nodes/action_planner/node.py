@@ -17,6 +17,7 @@ from ghostshell_ros.runtime.model_setup import (
     deadlines_of,
     declare_model,
     declare_settings,
+    hedged,
     optional_model,
     prepare_models,
 )
@@ -84,10 +85,10 @@ class ActionPlanner(RuntimeNode):
         send_images = self.declare("send_images", False, "show the model the camera's last image")
         self._events = EventWriter(self, StreamEvent, ProcessEvent, ModelEvent, Notice)
         self._budget = ModelBudget(self)
-        clients = {"model": self._client, "fast_model": self._fast}
+        clients = {"model": hedged(self, self._client, fast), "fast_model": self._fast}
         roles = [role for strategy in self._strategies.values() for role in strategy.roles]
         answers = {role.name: clients[role.model] for role in roles}
-        self._models = LayerModel(self, {**answers, Layer.JUDGE: self._client}, self._events, self._budget)
+        self._models = LayerModel(self, {**answers, Layer.JUDGE: clients["model"]}, self._events, self._budget)
         self._scene = Scene(self, robot, send_images=send_images, heard=self._observed)
         self._seen: dict[str, int] = {}
         self._heard = False

@@ -8,7 +8,14 @@ from ghostshell.msg import ProcessArray, ProcessState
 
 from function_tokens.builtins import STEP_NAMES
 from ghostshell_ros.runtime.layer_model import LayerModel, ModelBudget
-from ghostshell_ros.runtime.model_setup import deadlines_of, declare_model, declare_settings, prepare_models
+from ghostshell_ros.runtime.model_setup import (
+    deadlines_of,
+    declare_model,
+    declare_settings,
+    hedged,
+    optional_model,
+    prepare_models,
+)
 from ghostshell_ros.runtime.node import Health, Level, RuntimeNode, SteadyClock
 from ghostshell_ros.runtime.robot_setup import declare_robot
 from ghostshell_ros.runtime.scene import Scene
@@ -37,7 +44,9 @@ class TaskPlannerNode(RuntimeNode):
     def __init__(self) -> None:
         super().__init__("task_planner")
         robot = self._robot = declare_robot(self)
-        self._client = declare_model(self, robot)
+        model = declare_model(self, robot)
+        fast = optional_model(self, "fast_model", "what is asked as well when the model stays silent; empty: nothing", robot)
+        self._client = hedged(self, model, fast)
         self._planned = strategies_that_want(Feed.PLANS)
         self._settings = declare_settings(self, PARAMETERS, deadline_s=deadlines_of(self, "model").plan_s)
         self._budget = ModelBudget(self)
