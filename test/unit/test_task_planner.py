@@ -118,7 +118,7 @@ def test_not_cost_aware_it_asks_every_two_seconds() -> None:
 
 @pytest.mark.parametrize("what", ["subtask", "failure", "event", "resume", "watched", "named"])
 def test_it_looks_again_within_two_seconds_of_what_happened_and_says_why(what: str) -> None:
-    bench = planned(WITH_EVENT)
+    bench = planned("<subtask>Bark</subtask><subtask>Find the ball</subtask>" if what == "named" else WITH_EVENT)
     seen = {"room": "kitchen", "object_detections": [{"id": 1, "label": "chair", "distance_m": 2.0}]}
     bench.run(5.0, 0.5, lambda _: seen)
     then = bench.clock.now()
@@ -213,7 +213,7 @@ def test_a_watched_list_of_things_is_news_when_a_label_is_new_and_not_each_time_
 
 
 def test_a_thing_that_a_subtask_speaks_of_is_news_each_time_it_comes_or_goes() -> None:
-    bench = planned("<subtask criteria='no chairs left'>Look around</subtask>")
+    bench = planned("<subtask>Bark</subtask><subtask criteria='no chairs left'>Look around</subtask>")
     bench.answers = ["<keep/>"] * 30
     bench.run(18.0, 1.0, lambda now: {"object_detections": [{"label": "chair"}] if int(now / 5) % 2 else []})
     told = [why for q in bench.asked[1:] for why in q.blocks["WHY"]]
@@ -235,6 +235,12 @@ def test_what_happens_while_an_answer_is_written_is_asked_after_it() -> None:
     bench.reply("<keep/>")
     bench.run(1.0)
     assert len(bench.asked) == 3 and bench.asked[2].blocks["WHY"] == ["subtask t1 is done"]
+
+
+def test_a_thing_that_the_present_subtask_speaks_of_is_left_to_system_1() -> None:
+    bench = planned("<subtask>Find a chair</subtask><subtask>Bark</subtask>")
+    bench.run(18.0, 1.0, lambda now: {"object_detections": [{"label": "chair"}] if int(now / 5) % 2 else []})
+    assert len(bench.asked) == 1
 
 
 # -- two keys: what is held for done is looked at again ------------------------------------------------------------------

@@ -241,3 +241,18 @@ def _holds(expression: str, calls: Sequence[tuple[object, ...]]) -> bool | None:
     condition = read_condition(expression, table).expression
     assert condition is not None
     return holds(condition, View(None, table, WIRE_S).call)[0]
+
+
+def test_criteria_that_hold_when_the_robot_rests_need_no_mark() -> None:
+    bench = Bench(script('<step><walk s="3"/></step>', "<nothing/>", then=GOOD))
+    bench.plan("walk", "nod", criteria=["done('walk')", ""])
+    bench.run(20)
+    assert bench.of("done") == [("t1",), ("t2",)] and bench.ended == [(0, "")]
+    assert [q.subtask["id"] for q in bench.model.of()][-1] == "t2"
+
+
+def test_criteria_that_hold_before_anything_was_done_prove_nothing() -> None:
+    bench = Bench(script(WALK), accessors=ACCESSORS)
+    bench.plan("walk round the hall", criteria=["room() == 'hall'"])
+    bench.run(20)
+    assert bench.calls() == ["walk"] and bench.ended == [(0, "")]

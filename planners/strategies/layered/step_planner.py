@@ -447,6 +447,11 @@ class StepPlanner:
             if goals.over and not self._book.queued:
                 self._hold_for_done()
             return
+        if self._book.idle and self._book.since_mark and self._criteria.hold(subtask):
+            self._subtask_done(subtask)
+            self._book.since_mark.clear()
+            self._consider()
+            return
         self._look_again.begin(None)
         if self._failed_under is None and self._book.has_room() and not self._does_without_model(subtask):
             if not self._asked:

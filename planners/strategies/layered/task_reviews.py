@@ -19,11 +19,12 @@ Seen = Mapping[str, Any]
 
 
 def watched(facts: Mapping[str, Any] | None, subtasks: Sequence[Subtask]) -> dict[str, Any]:
-    """Return the part of the facts (as `observation.render.facts` gives them) that these open subtasks depend on."""
+    """Return the part of the facts (as `observation.render.facts` gives them) that these open subtasks depend on. Things that
+    the first one speaks of are left to System 1, which is at it and sees them itself."""
     if facts is None:
         return {}
     fields = dict.fromkeys(name for s in subtasks for name in s.watch)
-    words = f" {' '.join(plain(f'{s.description} {s.criteria}') for s in subtasks)} "
+    words = f" {' '.join(plain(f'{s.description} {s.criteria}') for s in subtasks[1:])} "
     seen = {name: _coarse(facts[name]) for name in fields if name in facts}
     mentioned = frozenset(label for label in labels(facts) if _speaks_of(words, label))
     return {**seen, MENTIONED: mentioned}
