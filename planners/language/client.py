@@ -9,6 +9,8 @@ from function_tokens.builtins import BUILTINS
 from function_tokens.routines import RoutineStore
 from function_tokens.scheduling.calls import TEXT
 from planners.language.compose import speech, tag
+from planners.language.controls import read_control
+from planners.language.lexicon import Reason, is_chinese
 from planners.language.parser import MAX_QUOTED, CommandParser
 from planners.language.present import PresentAnswerer
 from planners.language.questions import read
@@ -78,15 +80,10 @@ class OfflineClient:
         if asked := self._answer(instruction, parser, request.present or Present()):
             return rest_of(asked, request.done, self._repeatable()) or plan_done
         reading = parser.read(instruction, last, mends=True)
+        if why := self._only_controls(instruction, reading.source):
+            raise _not_understood(Reason(why, what=shown(instruction, MAX_QUOTED)).text(chinese=is_chinese(instruction)))
         if not reading.source:
             raise _not_understood(parser.refusal(instruction, reading))
-        if self._only_stops(instruction, reading.source):
-            what = shown(instruction, MAX_QUOTED)
-            chinese = f"“{what}”只会停下同一条指令里开始的动作。要让机器人停下，请说“停”；要结束任务：ghostshell stop。"
-            english = (
-                f"“{what}” ends only what the same instruction began. To halt me say: stop. To end a task: ghostshell stop."
-            )
-            raise _not_understood(english if instruction.isascii() else chinese)
         return rest_of(reading.source, request.done, self._repeatable()) or plan_done
 
     def read_wholly(self, text: str, done: Sequence[CallReport] = (), present: Present | None = None) -> str:
@@ -97,7 +94,7 @@ class OfflineClient:
         parser = self._parser()
         source = self._answer(text, parser, present) if present is not None else ""
         source = source or parser.read(text).source
-        if self._only_stops(text, source):
+        if self._only_controls(text, source):
             return ""
         try:
             return rest_of(source, done, self._repeatable())
@@ -115,11 +112,15 @@ class OfflineClient:
             return tag(MEMORY_SKILL, {"question": asked.text})
         return speech(said or answerer.nobody_knows()).source
 
-    def _only_stops(self, text: str, source: str) -> bool:
-        """Return whether a stream does nothing but stop, which reaches no call of another instruction. A stop word halts before
-        it is read here."""
+    def _only_controls(self, text: str, source: str) -> str:
+        """Return what is told of a text that says only what becomes of tasks (texts of the lexicon), "" for any other. A stop
+        word halts before it is read here, and what means a task that runs is obeyed."""
+        control = None if is_stop(text, self._about.name) else read_control(text, self._about.name)
+        if control is not None and not (control.what and (source or control.command == "stop")):
+            return "no_task"
         stop = re.escape(self._about.options.tag("stop"))
-        return not is_stop(text, self._about.name) and re.fullmatch(rf"(?:<{stop}(?: [^>]*)?/>)+", source) is not None
+        only = not is_stop(text, self._about.name) and re.fullmatch(rf"(?:<{stop}(?: [^>]*)?/>)+", source)
+        return "only_stops" if only else ""
 
     def _repeatable(self) -> set[str]:
         """Return the functions that may begin again when they were interrupted: no distance is covered twice by that."""

@@ -45,9 +45,6 @@ class Item:
         )
 
 
-NOTHING = Item("", frozenset())
-
-
 def speech(text: str) -> Item:
     """Return plain text, escaped."""
     return Item(escape(" ".join(text.split())))

@@ -485,8 +485,6 @@ class InstructionReader:
 
 
 _BETWEEN = re.compile("[,.!?;:，。！？；：、…\n]")
-_ASKING = ("@ask", "@ma", "@ok")
-"""What makes a Chinese sentence a question: a word that asks, the particle at the end, and `is that all right`."""
 _ABLE = (["can", "you"], ["will", "you"])
 _TAILS = (
     *(f", {verb} you".split() for verb in ("would", "could", "will", "can")),
@@ -503,7 +501,7 @@ _CALLS = word_set("ok okay hey hi well so now and alright robot")
 def _asks(words: Sequence[Word]) -> bool:
     """Return whether a sentence is a question also without its mark."""
     first = [w.text for w in words if w.kind == "word"][:2]
-    return first in _ABLE or "@can" in first or any(w.text in _ASKING for w in words)
+    return first in _ABLE or "@can" in first or any(w.text in ("@ask", "@ma", "@ok") for w in words)
 
 
 def _bare_request(words: list[Word]) -> list[Word] | None:

@@ -189,6 +189,15 @@ def test_what_is_said_to_another_robot_names_it(said: str, robot: str, other: st
     assert len(caught.value.message) <= 160 and "\n" not in caught.value.message
 
 
+@pytest.mark.parametrize(
+    "said", ["go on", "go ahead", "proceed", "wait", "never mind", "pause the music", "keep barking", "继续", "继续前进"]
+)
+def test_what_would_steer_a_task_moves_nothing_where_none_runs(said: str) -> None:
+    with pytest.raises(ModelError, match="There is no task|没有任务"):
+        _of("kalos").answer(_request(said))
+    assert _of("kalos").read_wholly(said) == ""
+
+
 @pytest.mark.parametrize("said", ["carefully, sit down", "sit down, kalo, then fly", "kalos is nice", "tell me, sit"])
 def test_no_other_robot_is_taken_for_meant(said: str) -> None:
     with pytest.raises(ModelError) as caught:
