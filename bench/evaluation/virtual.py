@@ -7,6 +7,7 @@ from __future__ import annotations
 import hashlib
 import itertools
 import json
+import math
 import os
 import tempfile
 import time
@@ -20,7 +21,9 @@ from bench.evaluation.kinematics import Building, Drivers, Patience, Turns, Virt
 from bench.evaluation.tasks import Setting, Task
 from bench.evaluation.trace import Recorder, StateAt, Trace
 from bench.evaluation.truth import Places, walks
+from bench.simulated_model.__main__ import FAST
 from bench.simulated_model.model_dialects import CHARS_PER_TOKEN, RecordedRequest
+from bench.simulated_model.model_dialects import Answer as Said
 from bench.simulated_model.service import SimulatedModel
 from bench.simulated_model.table import Table
 from bench.virtual_clock import VirtualClock
@@ -701,7 +704,8 @@ class _Calls:
 
 
 class _Models:
-    """Asks the simulated model in this process, with the delays, deadlines and retries of a client; a `Model`."""
+    """Asks the simulated model in this process, with the delays, deadlines and retries of a client, and where it stays silent
+    the fast one as well; a `Model`."""
 
     def __init__(self, trial: _Trial, simulated: SimulatedModel) -> None:
         self.trial, self.simulated = trial, simulated
@@ -737,7 +741,7 @@ class _Saying:
         self._models, self._clock = models, models.trial.clock
         self._layer, self._process_id, self._request = layer, process_id, request
         self._on_text, self._on_end = on_text, on_end
-        self._row = "fast" if layer is Layer.S1P and "fast" in models.trial.robot.table.rows else "planner"
+        self._row = self._paid = FAST if layer is Layer.S1P and FAST in models.trial.robot.table.rows else "planner"
         self._asked_s = self._clock.now()
         self._due_s = self._asked_s + request.deadline_s
         self._written, self._prompt_tokens, self._cached_tokens, self._attempts = "", 0, 0, 0
@@ -755,20 +759,31 @@ class _Saying:
 
     def _attempt(self) -> None:
         self._attempts += 1
-        system = {"role": "system", "content": self._request.system}
-        said = [{"role": m.role, "content": m.text} for m in self._request.messages]
-        body = {"model": self._row, "messages": [system, *said]}
-        answer = self._models.simulated(RecordedRequest("/virtual", {}, body, self._clock.now()))
-        self._prompt_tokens, self._cached_tokens = answer.prompt_tokens or 0, answer.cached_tokens
+        self._prompt_tokens = 0
+        (at, answer), row = self._asked(self._row), self._row
+        if row != FAST and 0.0 < CONFIG.hedge_s < at and FAST in self._models.trial.robot.table.rows:
+            after, second = self._asked(FAST)
+            if CONFIG.hedge_s + after < at:
+                at, answer, row = CONFIG.hedge_s + after, second, FAST
+        self._paid, self._cached_tokens = row, answer.cached_tokens
         if answer.fault is not None:
             wait_s = min(CONFIG.first_token_s, self._due_s - self._clock.now())
             self._later(wait_s, self._silent)
             return
-        at, rate = answer.first_token_s or 0.0, answer.rate or 1.0
+        rate = answer.rate or 1.0
         for start in range(0, len(answer.text), CHARS_PER_TOKEN):
             self._later(at, partial(self._text, answer.text[start : start + CHARS_PER_TOKEN]))
             at += 1.0 / rate
         self._later(at, self._end)
+
+    def _asked(self, row: str) -> tuple[float, Said]:
+        """Ask one row; return in how many seconds its first token comes, and the answer. A silent one never comes."""
+        system = {"role": "system", "content": self._request.system}
+        said = [{"role": m.role, "content": m.text} for m in self._request.messages]
+        body = {"model": row, "messages": [system, *said]}
+        answer = self._models.simulated(RecordedRequest("/virtual", {}, body, self._clock.now()))
+        self._prompt_tokens += answer.prompt_tokens or 0
+        return math.inf if answer.fault is not None else answer.first_token_s or 0.0, answer
 
     def _later(self, delay_s: float, call: Callable[[], None]) -> None:
         self._timers.append(self._clock.call_later(delay_s + WIRE_S, call))
@@ -810,6 +825,6 @@ class _Saying:
             prompt_tokens=usage.prompt_tokens,
             cached_tokens=usage.cached_tokens,
             completion_tokens=usage.completion_tokens,
-            cost_usd=trial.robot.table.rows[self._row].prices.cost_usd(usage),
+            cost_usd=trial.robot.table.rows[self._paid].prices.cost_usd(usage),
         )
         trial.tell(told, PLANNER)

@@ -20,7 +20,7 @@ from bench.evaluation.statistics import falsely_done, interval, share, unverifie
 from bench.evaluation.tables import truthful
 from bench.evaluation.tasks import TASKS, setting
 from bench.evaluation.trace import Trace
-from bench.evaluation.virtual import VirtualRobot
+from bench.evaluation.virtual import CONFIG, VirtualRobot
 from bench.simulated_model.layers import answer
 from bench.simulated_model.prompt import Question
 from bench.simulated_model.service import Given, SimulatedModel
@@ -86,6 +86,14 @@ def test_a_model_that_is_silent_fails_the_task_and_nobody_says_that_it_was_done(
     trace, reasons = run(robot, "T2", "react", going_wrong("silence"))
     line = {"success": not reasons, "status": trace.status, "message": trace.message}
     assert reasons and trace.status != "SUCCESS" and not falsely_done(line)
+
+
+def test_the_fast_model_is_asked_as_well_where_the_other_one_stays_silent(robot: VirtualRobot) -> None:
+    silent = FAULTLESS.rows["planner"].model_copy(update={"errors": going_wrong("silence").errors})
+    trace, reasons = run(robot, "T2", "react", FAULTLESS.model_copy(update={"rows": {**FAULTLESS.rows, "planner": silent}}))
+    assert not reasons and all(CONFIG.hedge_s < answer.seconds < CONFIG.hedge_s + 2.0 for answer in trace.answers)
+    prompt, honest = trace.answers[0].prompt_tokens, run(robot, "T2", "react")[0].answers[0].prompt_tokens
+    assert prompt == 2 * honest, "both have read the prompt"
 
 
 def test_what_ends_too_early_is_a_false_success(robot: VirtualRobot) -> None:
