@@ -739,6 +739,8 @@ class Kernel:
         if run.pausing is Pausing.STOPPING and run.ending is None:
             run.pausing = Pausing.NONE
             if body.interrupted and left:
+                if left[0] != run.arguments:
+                    run.parts.append(body.message)
                 run.arguments, run.starts_anew, run.begun = left[0], True, False
                 if self._holds.causes(run.spec.process_id):
                     self._park(run)

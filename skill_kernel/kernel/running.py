@@ -108,6 +108,8 @@ class RunningCall:
     stop_asked_s: float | None = None
     pausing: Pausing = Pausing.NONE
     starts_anew: bool = False
+    parts: list[str] = field(default_factory=list)
+    """What its skill said of the parts that were done before pauses which stopped it."""
     ending: CallResult | None = None
     """The first cause to end it, which fixes the outcome (law C9)."""
     body_result: SkillReturn | None = None
@@ -163,7 +165,8 @@ class RunningCall:
         body, ending = self.body_result or SkillReturn.success(), self.ending
         if ending is None or (ending is DONE and not body.ok and not body.interrupted):
             ending = _ending_of(self.skill.name, body)
-        message = "" if ending.outcome is Outcome.FAILED and ending.error == body.message else body.message
+        last = "" if ending.outcome is Outcome.FAILED and ending.error == body.message else body.message
+        message = "; after a pause: ".join(filter(None, [*self.parts, last]))
         value = _json(body.value) if body.value is not None else ""
         return replace(ending, message=message, start_s=self.start_s, end_s=end_s, value=value)
 

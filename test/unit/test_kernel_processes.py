@@ -178,6 +178,7 @@ def test_a_skill_that_tells_what_remains_does_only_that_after_the_pause(bench: B
     bench.kernel.pause_process("p1", "s3")
     bench.finish("a", SkillReturn.interruption("the last one", progress={"loads": 1}))
     assert bench.result("a").outcome is Outcome.DONE, "nothing is left"
+    assert bench.result("a").message == "two done; after a pause: the last one"
 
 
 def test_a_skill_that_may_be_called_anew_is(bench: Bench) -> None:
