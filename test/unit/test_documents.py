@@ -25,6 +25,7 @@ CODE = (
     "reflexes",
     "planners",
     "ghostshell_ros",
+    "simulation",
     "bench",
     "scripts",
     "examples",

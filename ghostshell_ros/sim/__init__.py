@@ -1,2 +1,0 @@
-# SPDX-License-Identifier: Apache-2.0
-"""MuJoCo worlds and what runs on them."""
