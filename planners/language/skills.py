@@ -208,11 +208,10 @@ class Entry:
         self.sideways = self.verb == "step" and any({"left", "right"} <= set(p.choices) for p in self.parameters)
         """Return whether it steps to a side."""
         self.walks = (self.means("walk") or self.sideways) and any(p.dimension == "length" for p in self.parameters)
-        self.moves = (
-            self.walks or self.means("walk", "turn", "look", "head") or concept(self.verb) in ("walk", "search", "follow")
-        )
         self.objects = [p.name for p in self.parameters if not _OBJECTS.isdisjoint(p.name.lower().split("_"))]
         """Names of the parameters that are a place or a thing."""
+        goes_far = concept(self.verb) in ("walk", "search", "follow") or bool(self.objects)
+        self.moves = self.walks or goes_far or self.means("walk", "turn", "look", "head")
         self.object_values = [v for p in self.parameters if p.name in self.objects for v in p.choices]
         goes = concept(self.verb) in ("walk", "navigat", "approach", "search")
         self.travels = "" if not (goes and self.objects) else "thing" if _THING_NAMES & {*self.objects} else "place"
@@ -319,7 +318,8 @@ class Attempt:
             for at, word in enumerate(words):
                 if word.kind != "word" or not (word.stem in stems or word.concept in p.roles & {"speed", "volume"}):
                     continue
-                for near in (n for n in (at + 1, at - 1) if 0 <= n < len(words)):
+                many = bool(p.choices) and word.text.endswith("s")  # “two legs” are no “leg 2”
+                for near in (n for n in (at + 1, at - 1) if 0 <= n < len(words) and not (many and n < at)):
                     if self._take_value(p, words[near]):
                         return self._take_named([w for i, w in enumerate(words) if i not in (at, near)])
         return words
@@ -422,6 +422,7 @@ class Attempt:
         """Return whether a number stands before a plural that names the skill, as in `3 pictures`."""
         after = next((w for w in self._content if w.start >= number.end), None)
         named = after is not None and after.text.endswith("s") and any(k.concept == after.concept for k in self.entry.name)
+        named = named and after is not None and after.stem not in self.entry.common
         return named and all(p.dimension not in ("time", "angle", "length") for p in self.entry.parameters)
 
     def _candidates(self, dimension: str) -> list[Parameter]:
@@ -450,14 +451,14 @@ class Attempt:
     def _take_shape(self, word: Word) -> bool:
         """Use words that say no more than the movement does: shaking goes from side to side, nodding up and down."""
         values = {concept(v) for v in self.attributes.values()} | {k.concept for k in self.entry.name}
-        if word.text == "@sideways":
+        if word.text in ("@sideways", "@to_and_fro"):
             return bool(values & {"shake", "wave"})
         if word.text == "@spot":
             return not self.entry.means("walk") and not self.entry.walks
         if word.text == "@me":
             people = [p.name for p in self.entry.parameters if "person" in p.choices and p.name not in self.attributes]
             self.attributes |= dict.fromkeys(people, "person")
-            return bool(people) or not self.entry.moves
+            return bool(people)
         if word.text == "@with":
             return not self.entry.moves
         if word.text == "take" and any(w.dimension == "step" for w in self._content):
@@ -627,27 +628,20 @@ class Matcher:
         opening = tag(skill.name, attributes, ending=">") if entry.keeps_open else ""
         way = attempt.assumed
         far = () if way is None else (f"{abs(bound.values[way.name]):g} {unit_name('length', way.factor)}",)
-        once = Item(
-            tag(skill.name, attributes),
-            channels,
-            opening,
-            attempt.bounded,
-            entry.endless,
-            entry.travels,
-            verbless=attempt.verbless and attempt.has_object,
-            assumed=far,
-        )
-        return repeated(once, count)
+        shape = (opening, attempt.bounded, entry.endless, entry.travels, attempt.verbless and attempt.has_object, far)
+        return repeated(Item(tag(skill.name, attributes), channels, *shape), count)
 
 
 def _unheeded(attempt: Attempt, words: Sequence[Word]) -> list[Word]:
-    """Return words that a skill that moves the robot does not heed: `it`, how far to go (`for 2 metres`), where its distance is
-    another one, and a verb that would move what it only goes to (`move the chair`)."""
+    """Return words that a skill does not heed: at what it is done (`smile at the boy`); and of one that moves the robot `it`,
+    of whom (`ahead of me`), how far (`for 2 metres`), where its distance is another one, and a verb that would move what it
+    only goes to (`move the chair`)."""
     entry = attempt.entry
     aimless = entry.travels and attempt.has_object and not any(w.among(_AIMS) for w in words)
-    far = [w for before, w in pairwise(words) if before.text == "for" and w.dimension == "length" and not entry.walks]
-    far += [w for w in words if w.concept == "walk" and w.kind == "word" and aimless]
-    return far + [w for w in words if w.among(_THINGS) and entry.moves]
+    odd = [w for before, w in pairwise(words) if before.text == "for" and w.dimension == "length" and not entry.walks]
+    odd += [w for before, w in pairwise(words) if before.text == "at" and w.kind == "word" and w.text not in _LEVELS]
+    odd += [w for before, w in pairwise(words) if before.text == "of" and w.among(_PEOPLE) and entry.moves]
+    return odd + [w for w in words if entry.moves and (w.among(_THINGS) or (aimless and w.meaning == "walk"))]
 
 
 def _stranded(words: Sequence[Word]) -> list[Word]:

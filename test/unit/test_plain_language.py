@@ -197,6 +197,7 @@ def test_how_often_and_what_belongs_to_what(text: str, robot: str, source: str) 
             "step backward turning",
         ),
         *("look at your left ear", "look at my face", "follow the person in front", "approach the ball forward"),
+        *("smile at the boy", "knock with two legs", "lean to me", "walk ahead of me", "walk to and fro", "patrol with me"),
         *("ball", "kitchen", "the hallway", "rooms", "厨房", "sit down. The ball!"),
         *("say hello loudly", "say loudly hello", "say hello three times", "say hello slowly to the children"),
     ],
