@@ -112,6 +112,23 @@ def test_a_walk_paused_again_and_again_still_makes_its_way_once(heard: bool) -> 
     assert kalos.world.walked == pytest.approx(3.0, abs=0.07)
 
 
+@pytest.mark.parametrize(("moved_m", "counts"), [(0.08, True), (0.14, True), (1.5, False)])
+def test_what_it_coasts_after_a_pause_began_is_part_of_its_way(moved_m: float, counts: bool) -> None:
+    kalos = Kalos()
+
+    class Coasting(Pause):
+        def rest(self) -> None:
+            kalos.drivers._go("distance", moved_m)
+            super().rest()
+
+    kalos.stop = Stop(kalos.world)
+    kalos.pause = Coasting(kalos.world, kalos.stop, 4.0, 60.0)
+    result = kalos.call("move_forward", distance_m=2.0)
+    expected = 2.0 if counts else 2.0 + moved_m
+    assert result.ok and kalos.world.walked == pytest.approx(expected, abs=0.03)
+    assert result.message == f"walked {2.0:.2f} m of 2 m"
+
+
 def test_a_walk_stopped_while_it_is_paused_ends() -> None:
     kalos = Kalos()
     result = kalos.run("move_forward", distance_m=2.0, pause=(3.0, 60.0), stop_at=10.0)

@@ -61,6 +61,8 @@ Axis = Literal["distance", "lateral", "turn"]
 
 MIN_REST = {"distance": 0.02, "lateral": 0.02, "turn": math.radians(1.0)}
 """Rest of a move that is not worth another step, in m and rad."""
+COAST_M, COAST_RAD = 0.15, 0.3
+"""From its stop to its standstill it comes no farther."""
 BLOCKED = 440
 """Drive.action: something is in the way."""
 TAKEN_OVER = (443, 455, 461)
@@ -128,7 +130,11 @@ class KalosBody:
         while control.go_on():
             result, step = self._drive(axis, control, {axis: amount - done})
             done += step
-            if result.ok or (result.cancelled and abs(amount - done) <= MIN_REST[axis]):
+            if result.cancelled:
+                stopped = self.senses.odometry()
+                if control.go_on():
+                    done += _coasted(axis, stopped, self.senses.odometry())
+            if result.ok or (result.cancelled and math.copysign(1.0, amount) * (amount - done) <= MIN_REST[axis]):
                 return replace(result, ok=True, cancelled=False), done
             if not result.cancelled:
                 return result, done
@@ -196,6 +202,16 @@ def _yielded(result: DriverResult, control: StopEvent) -> DriverResult:
     if not result.ok and result.error_code in TAKEN_OVER and control.wait(TAKEN_OVER_S):
         return replace(result, cancelled=True, error_code=0, error_msg="")
     return result
+
+
+def _coasted(axis: Axis, stopped: Pose2D | None, now: Pose2D | None) -> float:
+    """Return how far it still came in a pause before it stood, 0 where it was moved in the pause."""
+    if stopped is None or now is None:
+        return 0.0
+    moved = seen_from(stopped, now)
+    if math.hypot(moved.x, moved.y) > COAST_M or abs(moved.yaw) > COAST_RAD:
+        return 0.0
+    return {"distance": moved.x, "lateral": moved.y, "turn": moved.yaw}[axis]
 
 
 def _moved(axis: Axis, result: DriverResult, before: Pose2D | None, after: Pose2D | None) -> float:
