@@ -80,7 +80,11 @@ def judge(robot: str, name: str) -> tuple[list[str], list[str], int]:
 
 @pytest.mark.parametrize(
     ("robot", "name", "least"),
-    [(r, n, k) for r in ("coco", "kalos") for n, k in ((r, 120), ("again", 60), ("paraphrases", 100), ("fresh", 50))],
+    [
+        (r, n, k)
+        for r in ("coco", "kalos")
+        for n, k in ((r, 120), ("again", 60), ("paraphrases", 100), ("fresh", 50), ("refused", 120))
+    ],
 )
 def test_most_everyday_sentences_are_understood_and_none_moves_wrongly(robot: str, name: str, least: int) -> None:
     missed, wrong, total = judge(robot, name)
