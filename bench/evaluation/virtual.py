@@ -435,7 +435,11 @@ class _Trial:
         return ""
 
     def ask(self, text: str, answer: Answer, process_id: str) -> None:
-        condition = self.robot.condition(text)
+        try:
+            condition = self.robot.condition(text)
+        except GuardError as error:
+            answer(Verdict(None, error.message))
+            return
         if condition.expression is not None:
             view = View(self.observation(), self.robot.accessors, self.clock.now())
             answer(Verdict(*holds(condition.expression, view.call)))
