@@ -13,7 +13,6 @@ from typing import IO, Any
 
 from ghostshell.msg import MemoryRecord, Observation, ProcessArray
 from ghostshell.srv import QueryMemory
-from rclpy.serialization import deserialize_message
 
 from ghostshell_ros.runtime.data import data_folder
 from ghostshell_ros.runtime.node import Health, Level, RuntimeNode
@@ -219,7 +218,7 @@ class RobotListener:
         """Processes that were told, and whether also of their end."""
         self._observed_s = 0.0
         node.create_subscription(ProcessArray, f"/{robot}/processes", self._put(self._processes), LATCHED)
-        node.create_subscription(Observation, f"/{robot}/observation", self._put(self._observation), OBSERVATION, raw=True)
+        node.create_subscription(Observation, f"/{robot}/observation", self._put(self._observation), OBSERVATION)
         read_events(node, self._put(self._event), CallEvent, ProcessEvent, Notice, robot=robot)
 
     def _put(self, read: Callable[[Any], list[Record]]) -> Callable[[Any], None]:
@@ -250,12 +249,13 @@ class RobotListener:
             del self._told[next(iter(self._told))]
         return found
 
-    def _observation(self, raw: bytes) -> list[Record]:
-        now = self._node.steady_now()
-        if now - self._observed_s < LEAST_S:
+    def _observation(self, message: Observation) -> list[Record]:
+        time_s = seconds(message.stamp)
+        if 0.0 <= time_s - self._observed_s < LEAST_S:
             return []
-        self._observed_s = now
-        return self._recorder.observation(from_message(deserialize_message(raw, Observation), now), now)
+        self._observed_s = time_s
+        now = self._node.steady_now()
+        return self._recorder.observation(from_message(message, now), now)
 
 
 def _fill(memory: Memory, request: QueryMemory.Request, response: QueryMemory.Response, caller: Caller) -> None:
