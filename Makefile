@@ -65,7 +65,7 @@ test-security: setup ## the keystore of SROS 2 with a Fast DDS that has the secu
 	@scripts/secure_dds.sh
 	@$(ENV) $(SHELL_DOMAIN) pytest -q test/integration/test_security.py
 
-test-extras: setup ## what only the heavy extras have (ultralytics, sentence-transformers: 6 GB into .venv-extras)
+test-extras: setup ## what only the heavy extras have (ultralytics, sentence-transformers, a small model: 7 GB into .venv-extras)
 	@scripts/extras.sh
 
 demo: setup ## a simulated robot follows a stream of function tokens (ROBOT=coco or kalos, VIEWER=1 for a window)

