@@ -9,7 +9,7 @@ from typing import Any
 
 from planners.models.base import Message, ModelRequest
 from planners.prompts.blocks import Layer, block
-from planners.prompts.prompt import DATA, CallReport, compose, functions, layer_front, line, observation_now
+from planners.prompts.prompt import DATA, CallReport, compose, functions, layer_front, line, observation_now, place, task
 from planners.strategies.stream.stream_planner import NO_CALLS, WORDS
 from planners.strategies.turns import MAX_TURNS, NOTHING, Known, PlanEnded, TurnPlanner, TurnPlanning, TurnResult
 from planners.strategy import ModelRole, PlannerIO, Planning, RobotView, Strategy, Task
@@ -43,10 +43,9 @@ class _Baseline(TurnPlanner):
         tags = {name: robot.options.tag(name) for name in builtins}
         rules = _RULES[self.layer].format(robot=robot.name, **tags)
         system = layer_front(self.layer, rules, robot, functions(robot.skills, robot.options, builtins, write=line))
-        at_start = {"at_start": dict(self._start)} if self._start else {}
         trace = self._trace[-TRACED:] if self.turn else self._trace
         text = compose(
-            block("TASK", [{"instruction": self.instruction, "from": self.sender, **at_start}]),
+            task(self.instruction, self.sender, self._start),
             block("DONE", trace, f"what was really done, in order; {DATA}"),
             block("FAULTS", faults, f"in your last answer; avoid them; {DATA}"),
             observation_now(known.observation),
@@ -139,15 +138,11 @@ class PlanAndExecute(Strategy):
 
 def _short(observation: Mapping[str, Any] | None) -> dict[str, Any]:
     """Return what a trace keeps of an observation: where it was and what was in sight."""
-    kept: dict[str, Any] = {}
-    for name, value in (observation or {}).items():
-        if isinstance(value, Mapping) and "x_m" in value:
-            kept[name] = {k: v for k, v in value.items() if k != "frame"}
-        elif name == "room" and isinstance(value, str):
-            kept[name] = value
-        elif isinstance(value, list) and all(isinstance(v, Mapping) and "label" in v for v in value):
-            kept[name] = [str(v["label"]) for v in value]
-    return kept
+    things = {n: v for n, v in (observation or {}).items() if isinstance(v, list)}
+    seen = {
+        n: [str(t["label"]) for t in v] for n, v in things.items() if all(isinstance(t, Mapping) and "label" in t for t in v)
+    }
+    return place(observation) | seen
 
 
 _TOKENS = """\

@@ -344,9 +344,21 @@ def places(robot: RobotFacts) -> str:
     return block("PLACES", known, "name: x_m, y_m, what it is; data")
 
 
-def task(instruction: str, sender: str) -> str:
-    """Return the block that says what is to be done and who wants it."""
-    return block("TASK", [{"instruction": instruction, "from": sender or "the operator"}])
+def task(instruction: str, sender: str, start: Mapping[str, Any] | None = None) -> str:
+    """Return the block that says what is to be done, who wants it, and where the robot was when it began (`place`)."""
+    at_start = {"at_start": dict(start)} if start else {}
+    return block("TASK", [{"instruction": instruction, "from": sender or "the operator", **at_start}])
+
+
+def place(observation: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Return where the robot was at an observation: its poses without their frame, and the room."""
+    kept: dict[str, Any] = {}
+    for name, value in (observation or {}).items():
+        if isinstance(value, Mapping) and "x_m" in value:
+            kept[name] = {k: v for k, v in value.items() if k != "frame"}
+        elif name == "room" and isinstance(value, str):
+            kept[name] = value
+    return kept
 
 
 def observation_now(observation: Mapping[str, Any] | None) -> str:

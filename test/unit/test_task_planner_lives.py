@@ -69,7 +69,7 @@ def test_an_instruction_in_what_was_seen_or_said_stays_a_quoted_value() -> None:
     bench.run(3.0, 0.5, lambda _: {"room": "x", "last_heard": evil, "object_detections": [{"label": evil}]})
     question = bench.asked[1]
     text = question.request.messages[-1].text
-    assert question.blocks["TASK"] == [{"instruction": bench.instruction, "from": "ann"}]
+    assert question.blocks["TASK"] == [{"instruction": bench.instruction, "from": "ann", "at_start": {"room": "x"}}]
     assert "<" not in text and "\nTASK (new)" not in text
     assert [line for line in text.splitlines() if line.startswith("TASK")] == ["TASK:"]
     assert question.blocks["OBSERVATION"][0]["last_heard"] == evil

@@ -85,11 +85,13 @@ def plan_message(
     why: Sequence[str],
     observation: Mapping[str, Any] | None,
     claim: str | None = None,
+    start: Mapping[str, Any] | None = None,
 ) -> str:
-    """Return what System 2 is asked now. `claim`: the last step of a task that is held for done, None when it is not."""
+    """Return what System 2 is asked now. `start`: where it all began; `claim`: the last step of a task that is held for done,
+    None when it is not."""
     subtasks, events = (plan.subtasks, plan.events) if plan is not None else ((), ())
     return compose(
-        task(instruction, sender),
+        task(instruction, sender, start),
         block("PLAN", [_subtask(s) for s in subtasks], "as it stands"),
         block("EVENTS", [asdict(e) for e in events], "of the plan; fired: how often it has come true"),
         block("DONE", [c.shown() for c in calls], f"what was really done; {DATA}"),
@@ -118,13 +120,14 @@ def step_message(
     running: Sequence[str | Mapping[str, Any]] = (),
     queue: Sequence[str] = (),
     faults: Sequence[str] = (),
+    start: Mapping[str, Any] | None = None,
 ) -> str:
-    """Return what has changed, for System 1. `done_ids`: subtasks that it knows to be done, whatever the plan says; `room`:
-    steps that may be added."""
+    """Return what has changed, for System 1. `start`: where it all began; `done_ids`: subtasks that it knows to be done,
+    whatever the plan says; `room`: steps that may be added."""
     marked = {x.id: "PENDING" for x in plan if not x.done} | {subtask.id: "ACTIVE"} | dict.fromkeys(done_ids, "DONE")
     responses = [{"condition": e.condition, "response": e.response} for e in fired]
     return compose(
-        task(instruction, sender),
+        task(instruction, sender, start),
         block("PLAN", [x.shown(marked.get(x.id, "")) for x in plan or (subtask,)], "of the task, by the layer above"),
         block("SUBTASK", [subtask.id], "write the steps of this one"),
         block("FIRED", responses, "came true; do the response first"),

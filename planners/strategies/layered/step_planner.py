@@ -14,7 +14,7 @@ from planners.models.base import Message, ModelRequest
 from planners.models.model_call import CallEnd, ModelCall
 from planners.plan import FALLBACK, WHOLE, GlobalEvent, Plan, Subtask
 from planners.prompts.blocks import Layer
-from planners.prompts.prompt import CallReport
+from planners.prompts.prompt import CallReport, place
 from planners.scene import MOVED_M, SceneSnapshot, snapshot
 from planners.strategies.layered.criteria import PROOF_S, Criteria, trace_accessors
 from planners.strategies.layered.global_events import GlobalEvents
@@ -143,6 +143,7 @@ class StepPlanner:
         self._events = GlobalEvents(self._table, io.judge, robot.steady_now)
         self._fired: list[GlobalEvent] = []
         self._told: set[str] = set()
+        self._start = {} if task.done else place(robot.observed())
         self._paused_at: SceneSnapshot | None = None
         self._commands: OfflineClient | None = None
         self._plan_wait, self._review = Wait(io.clock, self._no_plan), Wait(io.clock, self._not_reviewed)
@@ -546,6 +547,7 @@ class StepPlanner:
             running=book.shown_running(),
             queue=book.shown_queue(),
             faults=self._faults,
+            start=self._start,
         )
         request = ModelRequest(
             robot.system_prompt(step_system),

@@ -12,7 +12,7 @@ from planners.models.base import Message, ModelRequest
 from planners.models.model_call import CallEnd, Model, ModelCall
 from planners.plan import FALLBACK, WHOLE, Plan, Subtask, SubtaskStatus
 from planners.prompts.blocks import Layer
-from planners.prompts.prompt import CallReport
+from planners.prompts.prompt import CallReport, place
 from planners.strategies.layered.prompts import plan_message
 from planners.strategies.layered.task_answer import TaskAnswer, TaskReader, ending_with, revised, revised_events, with_done
 from planners.strategies.layered.task_reviews import Progress, Reasons, differences, labels, watched
@@ -97,6 +97,7 @@ class TaskPlanner:
         self._calls: deque[CallReport] = deque(task.done, maxlen=SHOWN_CALLS)
         self._running: dict[str, CallReport] = {}
         self._facts: Mapping[str, Any] | None = None
+        self._start: Mapping[str, Any] = {}
         self._shown: set[str] = set()
         """Labels of things that were in sight when it was asked."""
         self._reasons = Reasons()
@@ -124,6 +125,8 @@ class TaskPlanner:
     def observed(self, facts: Mapping[str, Any] | None) -> None:
         """Return the observation as it is now, None without one. Called a few times a second."""
         self._facts = facts
+        if facts is not None and not self._start and not self._adopted and not self._task.done:
+            self._start = place(facts)
         if self._timer is None and not self._settings["cost_aware"]:
             self._wake()
         if facts is None or self._asked is None or self.plan.over:
@@ -172,6 +175,8 @@ class TaskPlanner:
         """Take note of something that a verdict which was asked for before does not know of."""
         self._weight += 1
         self._agreed = False
+        if self.plan.open or not self.plan.complete:
+            self._claim = None
 
     def call_started(self, call_id: str, report: CallReport) -> None:
         self._running[call_id] = report
@@ -302,6 +307,7 @@ class TaskPlanner:
             why=why,
             claim=asked.claim,
             observation=self._facts,
+            start=self._start,
         )
         request = ModelRequest(
             self._system(),
