@@ -25,6 +25,7 @@ CODE = (
     "reflexes",
     "planners",
     "ghostshell_ros",
+    "robots",
     "simulation",
     "bench",
     "scripts",
