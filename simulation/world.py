@@ -18,7 +18,7 @@ if "MUJOCO_GL" not in os.environ and not os.environ.get("DISPLAY"):
 
 import mujoco
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[1] / "ghostshell_ros"
 """Folder below which a robot's YAML names its model (`robots/coco/coco.xml`)."""
 
 WORLDS = Path(__file__).with_name("worlds")

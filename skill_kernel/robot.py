@@ -234,7 +234,7 @@ class RobotConfig(Section):
             raise RobotConfigError(f"robot '{self.name}' names no model; set model: in its file")
         tried = [Path(self.model)] if Path(self.model).is_absolute() else []
         if not tried:
-            tried = [_SOURCE / self.model, *(share / self.model for share in _shares())]
+            tried = [_SOURCE / "ghostshell_ros" / self.model, *(share / self.model for share in _shares())]
         for path in tried:
             if is_file(path):
                 return path

@@ -24,7 +24,7 @@ from ghostshell_ros.drivers.speech import SpeechTiming
 from ghostshell_ros.drivers.tunes import TUNES
 from ghostshell_ros.navigation.motion import DriveMotion
 from ghostshell_ros.navigation.trip import TripCode
-from robots.kalos.body import BLOCKED
+from ghostshell_ros.robots.kalos.body import BLOCKED
 from skill_kernel.codes import MemoryCode
 from skill_kernel.observation.model import Pose
 from skill_kernel.observation.observer import Observer

@@ -34,6 +34,7 @@ from function_tokens.parsing.tokens import FunctionToken
 from function_tokens.routines import RoutineStore, to_source
 from function_tokens.scheduling.calls import Answer, Call, Role, Verdict
 from function_tokens.scheduling.scheduler import Scheduler
+from ghostshell_ros.robots.kalos.body import KalosBody
 from planners.judging import SentenceJudge
 from planners.models.base import Image, ModelRequest, Usage, tokens_in
 from planners.models.config import ModelConfig
@@ -65,7 +66,6 @@ from planners.strategy import (
     parameters_of,
 )
 from planners.strategy import Task as PlannedTask
-from robots.kalos.body import KalosBody
 from skill_kernel.calls import Accepted, CallResult, CallSpec, ProcessHoldState
 from skill_kernel.clock import Clock, Timer
 from skill_kernel.codes import CallCode, ModelCode, Outcome

@@ -11,7 +11,7 @@ from typing import Any
 from lockstep import SimDrivers, SimStop
 from sim_probe import joint_targets, tilt
 
-from robots.coco.body import CocoBody
+from ghostshell_ros.robots.coco.body import CocoBody
 from simulation.world import SimWorld
 from skill_kernel import SkillReturn
 from skill_kernel.robot import RobotConfig

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from robots.kalos.body import KalosBody
+from ghostshell_ros.robots.kalos.body import KalosBody
 from skill_kernel import SkillReturn
 from skill_kernel.robot import RobotConfig
 from skill_kernel.skills.arguments import bind_typed

@@ -11,8 +11,8 @@ import pytest
 from coco_sim import config
 
 from ghostshell_ros.drivers.trajectory import Trajectory
-from robots.coco import motions
-from robots.coco.motions import LEGS, Pose
+from ghostshell_ros.robots.coco import motions
+from ghostshell_ros.robots.coco.motions import LEGS, Pose
 
 SOMEWHERE = {joint: 0.05 * (k % 5 - 2) for k, joint in enumerate(motions.JOINTS)}
 

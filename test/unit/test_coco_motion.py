@@ -11,8 +11,8 @@ from coco_sim import CocoSim, Measured
 from lockstep import SimStop
 from sim_probe import joint_targets, tilt, upright
 
-from robots.coco import motions
-from robots.coco.body import BodyError
+from ghostshell_ros.robots.coco import motions
+from ghostshell_ros.robots.coco.body import BodyError
 from skill_kernel.skills.drivers import DriverResult, joint_trajectory
 
 FELL_DEG = 30.0

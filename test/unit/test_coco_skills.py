@@ -14,7 +14,7 @@ from sim_probe import tilt
 from ghostshell_ros.drivers.faces import EMOTIONS, FACES
 from ghostshell_ros.drivers.speech import phrases
 from ghostshell_ros.drivers.tunes import TUNES
-from robots.coco.skills import head, sound
+from ghostshell_ros.robots.coco.skills import head, sound
 from skill_kernel.skills.arguments import bind, unknown_limits
 
 FUNCTIONS = {

@@ -25,7 +25,6 @@ CODE = (
     "reflexes",
     "planners",
     "ghostshell_ros",
-    "robots",
     "simulation",
     "bench",
     "scripts",

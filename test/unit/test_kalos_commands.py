@@ -8,9 +8,9 @@ from kalos_fake import config, registry
 
 from bench.dry_run import dry_run
 from function_tokens.mapper import Mapper
+from ghostshell_ros.robots.kalos.skills.locomotion import PLACES, ROOMS
 from planners.language.parser import CommandParser, Reading
 from planners.prompts.prompt import GrammarOptions
-from robots.kalos.skills.locomotion import PLACES, ROOMS
 
 OPTIONS = GrammarOptions(config().builtin_names, config().limits)
 ROOM = ROOMS[0]

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from kalos_fake import BLOCKED, Kalos, Pause, Stop, config, registry
 
-from robots.kalos import body
-from robots.kalos.skills.locomotion import HALLWAY, PLACES
+from ghostshell_ros.robots.kalos import body
+from ghostshell_ros.robots.kalos.skills.locomotion import HALLWAY, PLACES
 from skill_kernel.codes import CallCode
 from skill_kernel.robot import RobotConfig, RobotConfigError, find_robot
 from skill_kernel.skills.arguments import unknown_limits

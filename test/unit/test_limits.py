@@ -190,9 +190,9 @@ ROW = re.compile(r"\| [^|]+ \| ([\d,.]+) \| `([^`]+)` \| [^|]+ \|")
 NAMES = re.compile(r"_?(MAX|MOST|LONGEST|LARGEST)(_\w+)?")
 INTERNAL = {
     "function_tokens.parsing.parser._MAX_BACKTICKS",
-    "robots.coco.body.MAX_CORRECTIONS",
-    "robots.coco.motions.MAX_HALVES",
-    "robots.coco.motions.MAX_TURN_AMPLITUDE",
+    "ghostshell_ros.robots.coco.body.MAX_CORRECTIONS",
+    "ghostshell_ros.robots.coco.motions.MAX_HALVES",
+    "ghostshell_ros.robots.coco.motions.MAX_TURN_AMPLITUDE",
     "skill_kernel.safety.joint_gate.LARGEST_STEP_S",
 }
 """Constants with such a name that bound no input."""
@@ -217,7 +217,7 @@ def constants(path: Path) -> Iterator[tuple[str, Any]]:
 
 def test_the_page_of_limits_is_what_the_code_has() -> None:
     told = {owner: value for value, owner in ROW.findall((ROOT / "docs" / "limits.md").read_text(encoding="utf-8"))}
-    folders = "skill_kernel function_tokens reflexes planners ghostshell_ros robots simulation bench/replay".split()
+    folders = ("skill_kernel", "function_tokens", "reflexes", "planners", "ghostshell_ros", "simulation", "bench/replay")
     known = {name: value for folder in folders for path in (ROOT / folder).rglob("*.py") for name, value in constants(path)}
     for file in (ROOT / "config").glob("*.yaml"):
         parameters = (yaml.safe_load(file.read_text(encoding="utf-8")) or {}).get(f"/**/{file.stem}", {})

@@ -12,7 +12,7 @@ import yaml
 
 from bench.colour_detector import ColourDetector, ColourRange, Look, hsv
 from ghostshell_ros.perception.detector import Box, DetectorError
-from robots.kalos.skills.locomotion import Thing
+from ghostshell_ros.robots.kalos.skills.locomotion import Thing
 
 CONFIG = yaml.safe_load((Path(__file__).parents[2] / "config" / "object_detector.yaml").read_text())
 PARAMETERS = CONFIG["/**/object_detector"]["ros__parameters"]

@@ -11,7 +11,7 @@ from pydantic import Field
 
 from ghostshell_ros.drivers.trajectory import Trajectory
 from ghostshell_ros.navigation.motion import seen_from, wrapped
-from robots.coco import motions
+from ghostshell_ros.robots.coco import motions
 from skill_kernel import Limited
 from skill_kernel.skills.drivers import Action, DriverResult, Memory, Pose2D, Senses, StopEvent, joint_trajectory
 

@@ -8,8 +8,8 @@ from pydantic import Field
 
 from ghostshell_ros.drivers.speech import is_cjk, say, speaking_s
 from ghostshell_ros.drivers.tunes import TUNES
-from robots.coco.body import CocoBody, Percent, Voice, wait_for_reset
-from robots.coco.motions import MANNERS
+from ghostshell_ros.robots.coco.body import CocoBody, Percent, Voice, wait_for_reset
+from ghostshell_ros.robots.coco.motions import MANNERS
 from skill_kernel import ContentStream, SkillReturn, robot_skill
 from skill_kernel.skills.drivers import DriverResult, outcome
 

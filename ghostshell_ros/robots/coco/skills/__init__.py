@@ -2,6 +2,6 @@
 # ruff: noqa: F403 - a skill is found by its decorator, whatever else a module holds
 """Define what CoCo can do, one file per kind. The model reads the signatures and docstrings of the functions."""
 
-from robots.coco.skills.head import *
-from robots.coco.skills.legs import *
-from robots.coco.skills.sound import *
+from ghostshell_ros.robots.coco.skills.head import *
+from ghostshell_ros.robots.coco.skills.legs import *
+from ghostshell_ros.robots.coco.skills.sound import *

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import Field
 
-from robots.kalos.body import Control, KalosBody, Pause
+from ghostshell_ros.robots.kalos.body import Control, KalosBody, Pause
 from skill_kernel import Limited, SkillReturn, robot_skill
 from skill_kernel.kernel.kernel import SkillCaller
 from skill_kernel.robot import RobotConfig

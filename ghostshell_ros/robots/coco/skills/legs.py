@@ -9,9 +9,9 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from ghostshell_ros.drivers.trajectory import Trajectory
-from robots.coco import motions
-from robots.coco.body import CocoBody, Percent, Seconds, Times, wait_for_reset
-from robots.coco.motions import Pose
+from ghostshell_ros.robots.coco import motions
+from ghostshell_ros.robots.coco.body import CocoBody, Percent, Seconds, Times, wait_for_reset
+from ghostshell_ros.robots.coco.motions import Pose
 from skill_kernel import Limited, SkillReturn, robot_skill
 from skill_kernel.skills.drivers import outcome
 

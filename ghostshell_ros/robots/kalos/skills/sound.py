@@ -8,7 +8,7 @@ from pydantic import Field
 
 from ghostshell_ros.drivers.speech import say, speaking_s
 from ghostshell_ros.drivers.tunes import TUNES
-from robots.kalos.body import Control, KalosBody, Pause
+from ghostshell_ros.robots.kalos.body import Control, KalosBody, Pause
 from skill_kernel import ContentStream, SkillReturn, robot_skill
 from skill_kernel.skills.drivers import DriverResult, outcome
 

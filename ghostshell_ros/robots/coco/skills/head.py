@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from pydantic import Field
 
 from ghostshell_ros.drivers.faces import EMOTIONS, FACES
-from robots.coco import motions
-from robots.coco.body import HEAD, CocoBody, Percent, Seconds, wait_for_reset
+from ghostshell_ros.robots.coco import motions
+from ghostshell_ros.robots.coco.body import HEAD, CocoBody, Percent, Seconds, wait_for_reset
 from skill_kernel import Limited, SkillReturn, robot_skill
 from skill_kernel.skills.drivers import outcome
 
