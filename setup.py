@@ -8,7 +8,7 @@ from pathlib import Path
 
 from setuptools import Distribution, find_packages, setup
 
-PACKAGES = ("skill_kernel", "function_tokens", "reflexes", "planners", "ghostshell_ros", "simulation")
+PACKAGES = ("skill_kernel", "function_tokens", "reflexes", "planners", "ghostshell_ros")
 
 
 class CoresOnly(Distribution):

@@ -28,8 +28,8 @@ from sensor_msgs.msg import Image, LaserScan
 
 from ghostshell_ros.runtime.node import RuntimeNode
 from ghostshell_ros.runtime.node_runtime import NodeHost
+from ghostshell_ros.sim.world import SimWorld
 from ghostshell_ros.wire.qos import IMAGES, SENSORS, SET_POINTS
-from simulation.world import SimWorld
 from skill_kernel.robot import RobotConfig
 
 ROBOT = "kalos"

@@ -38,14 +38,9 @@ NODES = {
     "teleop": "Teleop",
     "sim": "Sim",
 }
-"""Classes of the nodes, each in its `module_of`."""
+"""Classes of the nodes, each in ghostshell_ros.nodes.<name>.node."""
 MIND = ("channel_scheduler", "token_parser", "action_planner", "task_planner", "process_scheduler")
 """The planning nodes, which `mind` names: one process."""
-
-
-def module_of(node: str) -> str:
-    """Return the module of a node. The simulator is a package of its own, which a robot with hardware does without."""
-    return "simulation.node" if node == "sim" else f"ghostshell_ros.nodes.{node}.node"
 
 
 def without_generator() -> None:
@@ -106,7 +101,7 @@ def _maker(name: str) -> Callable[[], Any]:
     if name == "drivers":
         module, maker = "ghostshell_ros.drivers.driver", "declared_drivers"
     else:
-        module, maker = module_of(name), NODES[name]
+        module, maker = f"ghostshell_ros.nodes.{name}.node", NODES[name]
     found: Callable[[], Any] = getattr(import_module(module), maker)
     return found
 

@@ -23,7 +23,7 @@ environment_stamp() {
 }
 build_stamp() {
     { cat "$venv/.made_from" CMakeLists.txt package.xml setup.cfg bench/pyproject.toml msg/*.msg srv/*.srv action/*.action
-      find skill_kernel function_tokens reflexes planners ghostshell_ros simulation launch config -name __pycache__ -prune -o -type f -print | LC_ALL=C sort; } | sha256sum
+      find skill_kernel function_tokens reflexes planners ghostshell_ros launch config -name __pycache__ -prune -o -type f -print | LC_ALL=C sort; } | sha256sum
 }
 compat_stamp() { { cat "$venv/.made_from"; find compat -type f | LC_ALL=C sort | xargs cat; } | sha256sum; }
 environment_is_current() { [ -x "$venv/bin/python3" ] && [ "$(environment_stamp)" = "$(cat "$venv/.made_from" 2>/dev/null)" ]; }

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-import simulation
+import ghostshell_ros.sim
 from bench.evaluation.tasks import Setting
 from bench.evaluation.trace import PoseAt
 from bench.evaluation.truth import VIEW_RAD, bearing, distance, room_of
@@ -146,7 +146,7 @@ class Patience:
 @lru_cache(maxsize=1)
 def _building() -> tuple[tuple[Box, ...], tuple[Box, ...], tuple[tuple[str, float, float], ...]]:
     """Return walls, furniture and things (name, x, y) of building.xml."""
-    tree = ET.parse(Path(simulation.__file__).with_name("worlds") / "building.xml").getroot()
+    tree = ET.parse(Path(ghostshell_ros.sim.__file__).with_name("worlds") / "building.xml").getroot()
     world = tree.find("worldbody")
     assert world is not None
     walls, furniture, things = list[Box](), list[Box](), list[tuple[str, float, float]]()

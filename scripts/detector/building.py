@@ -7,9 +7,9 @@ import math
 
 import numpy as np
 
-from simulation.parts import Legged
-from simulation.stage import Actors
-from simulation.world import SimWorld
+from ghostshell_ros.sim.parts import Legged
+from ghostshell_ros.sim.stage import Actors
+from ghostshell_ros.sim.world import SimWorld
 from scripts.detector.shapes import LABELS, Random
 
 import mujoco  # isort: skip  (after the module that chooses how it renders)
@@ -85,10 +85,7 @@ class Building:
         roll, pitch = r.normal(0, 0.02, 2)
         cr, sr, cp, sp, cy, sy = (f(a / 2) for a in (roll, pitch, yaw) for f in (math.cos, math.sin))
         self.data.qpos[3:7] = (
-            cr * cp * cy + sr * sp * sy,
-            sr * cp * cy - cr * sp * sy,
-            cr * sp * cy + sr * cp * sy,
-            cr * cp * sy - sr * sp * cy,
+            cr * cp * cy + sr * sp * sy, sr * cp * cy - cr * sp * sy, cr * sp * cy + sr * cp * sy, cr * cp * sy - sr * sp * cy,
         )
         mujoco.mj_kinematics(self.model, self.data)
         mujoco.mj_comPos(self.model, self.data)

@@ -29,9 +29,9 @@ from ghostshell_ros.runtime.goal_server import GoalServer
 from ghostshell_ros.runtime.node import Level, RuntimeNode
 from ghostshell_ros.runtime.node import _works_for as working
 from ghostshell_ros.runtime.node_runtime import NodeHost
+from ghostshell_ros.sim.world import SimWorld
 from pipeline_support import Observer
 from ros_support import wait_until
-from simulation.world import SimWorld
 from skill_kernel.codes import ParseCode, TaskCode
 from skill_kernel.events import CallKind
 

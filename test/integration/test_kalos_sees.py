@@ -19,10 +19,10 @@ from geometry_msgs.msg import PoseStamped
 from ghostshell.msg import DetectionArray
 from std_srvs.srv import SetBool
 
+from ghostshell_ros.sim.world import SimWorld, SimWorldError
 from ghostshell_ros.wire.qos import SENSORS
 from pipeline_support import KALOS_NODES, Observer, brought_up
 from ros_support import wait_until
-from simulation.world import SimWorld, SimWorldError
 
 pytestmark = pytest.mark.slow
 

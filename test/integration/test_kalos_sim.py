@@ -24,11 +24,11 @@ from std_srvs.srv import SetBool, Trigger
 from tf2_msgs.msg import TFMessage
 
 from ghostshell_ros.runtime.node import RuntimeNode
+from ghostshell_ros.sim.gait import JOINTS
+from ghostshell_ros.sim.world import SimWorld, SimWorldError
 from ghostshell_ros.wire.images import to_pixels
 from ghostshell_ros.wire.qos import IMAGES, LATCHED, LATCHED_BY_ANY, MEASUREMENTS, SENSORS, SET_POINTS
 from ros_support import ask, spun, wait_until
-from simulation.gait import JOINTS
-from simulation.world import SimWorld, SimWorldError
 
 ROBOT = """
 name: walker

@@ -21,11 +21,11 @@ from sensor_msgs.msg import CameraInfo, Image, LaserScan
 from vision_msgs.msg import Detection2DArray
 
 from ghostshell_ros.runtime.node import RuntimeNode
+from ghostshell_ros.sim.parts import Legged
+from ghostshell_ros.sim.world import SimWorld, SimWorldError
 from ghostshell_ros.wire.images import to_message
 from ghostshell_ros.wire.qos import IMAGES, SENSORS
 from ros_support import ROOT, Processes, spun, wait_until
-from simulation.parts import Legged
-from simulation.world import SimWorld, SimWorldError
 
 FOCAL = 207.8
 PERSON_M, BALL_M = 3.5, 2.0

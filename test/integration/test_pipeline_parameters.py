@@ -23,6 +23,7 @@ NODES = {
     "reflexes": "nodes.reflexes.node:ReflexesNode",
     "memory": "nodes.memory.node:MemoryNode",
     "lifecycle_manager": "nodes.lifecycle_manager.node:LifecycleManager",
+    "sim": "nodes.sim.node:Sim",
     "object_detector": "nodes.object_detector.node:ObjectDetector",
     "move_joints_driver": "drivers.move_joints_driver:MoveJointsDriver",
     "speak_driver": "drivers.speak_driver:SpeakDriver",
@@ -30,7 +31,6 @@ NODES = {
     "show_face_driver": "drivers.show_face_driver:ShowFaceDriver",
     "base_driver": "drivers.base_driver:BaseDriver",
     "posture_driver": "drivers.posture_driver:PostureDriver",
-    "sim": "simulation.node:Sim",
     "teleop": "nodes.teleop.node:Teleop",
 }
 OF_MODELS = "models_file deadline_s step_deadline_s first_deadline_s advice_deadline_s judge_s".split()
@@ -57,7 +57,7 @@ def test_every_configured_node_exists() -> None:
 def test_the_file_holds_exactly_the_declared_parameters(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GHOSTSHELL_DATA", str(tmp_path))
     module, _, made = NODES[name].partition(":")
-    node = getattr(import_module(module if name == "sim" else f"ghostshell_ros.{module}"), made)()
+    node = getattr(import_module(f"ghostshell_ros.{module}"), made)()
     try:
         assert node.get_name() == name
         names = [p for p in node.list_parameters([], 0).names if not p.startswith(OF_RCLPY) and p not in OF_MODELS]

@@ -15,10 +15,10 @@ from std_msgs.msg import String
 from tf2_msgs.msg import TFMessage
 
 from ghostshell_ros.runtime.node import RuntimeNode
+from ghostshell_ros.sim.world import SimWorld, SimWorldError
 from ghostshell_ros.wire.images import to_pixels
 from ghostshell_ros.wire.qos import IMAGES, LATCHED, LATCHED_BY_ANY, MEASUREMENTS, SENSORS, SET_POINTS
 from ros_support import spun, wait_until
-from simulation.world import SimWorld, SimWorldError
 from skill_kernel.robot import RobotConfig
 
 pytest.importorskip("mujoco")

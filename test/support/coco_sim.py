@@ -12,7 +12,7 @@ from lockstep import SimDrivers, SimStop
 from sim_probe import joint_targets, tilt
 
 from ghostshell_ros.robots.coco.body import CocoBody
-from simulation.world import SimWorld
+from ghostshell_ros.sim.world import SimWorld
 from skill_kernel import SkillReturn
 from skill_kernel.robot import RobotConfig
 from skill_kernel.skills.registry import SkillRegistry

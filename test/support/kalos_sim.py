@@ -8,9 +8,9 @@ from functools import lru_cache
 
 from sim_probe import tilt
 
-from simulation.parts import Legged, Lidar
-from simulation.stage import Actors
-from simulation.world import SimWorld
+from ghostshell_ros.sim.parts import Legged, Lidar
+from ghostshell_ros.sim.stage import Actors
+from ghostshell_ros.sim.world import SimWorld
 
 MODEL = "robots/kalos/kalos.xml"
 COMMAND_S = 0.05

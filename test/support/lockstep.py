@@ -13,7 +13,7 @@ from sim_probe import joint_targets
 from ghostshell_ros.drivers.faces import FACES, draw
 from ghostshell_ros.drivers.speech import SpeechTiming
 from ghostshell_ros.drivers.tunes import TUNES
-from simulation.world import SimWorld
+from ghostshell_ros.sim.world import SimWorld
 from skill_kernel.codes import MemoryCode
 from skill_kernel.robot import JointConfig
 from skill_kernel.skills.drivers import DriverResult, MemoryAnswer, Pose2D, StopEvent

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import math
 
-from simulation.stage import Actors
-from simulation.world import SimWorld
+from ghostshell_ros.sim.stage import Actors
+from ghostshell_ros.sim.world import SimWorld
 
 FELL_AT_RAD = math.radians(50.0)
 

@@ -16,7 +16,7 @@ from skill_kernel import codes
 
 ROOT = Path(__file__).resolve().parents[2]
 CORES = ("skill_kernel", "function_tokens", "reflexes", "planners", "ghostshell_ros/navigation", "ghostshell_ros/perception")
-PACKAGES = (*CORES, "ghostshell_ros", "simulation")
+PACKAGES = (*CORES, "ghostshell_ros")
 
 CODE_OWNERS = {
     "CallCode": "action/ExecuteSkill.action",

@@ -12,9 +12,9 @@ pytest.importorskip("mujoco")
 
 from sim_probe import arrived, upright
 
-from simulation.parts import Legged, Lidar
-from simulation.stage import Actors, Stage, read_arrangement
-from simulation.world import SimWorld, SimWorldError
+from ghostshell_ros.sim.parts import Legged, Lidar
+from ghostshell_ros.sim.stage import Actors, Stage, read_arrangement
+from ghostshell_ros.sim.world import SimWorld, SimWorldError
 from skill_kernel.skills.drivers import Pose2D
 
 WORLD = SimWorld("robots/kalos/kalos.xml", world="building")

@@ -12,7 +12,7 @@ from coco_sim import config
 from sim_probe import face_size, joint_limits, joint_targets, upright
 
 from ghostshell_ros.drivers.faces import FACES, draw
-from simulation.world import ROOT, SimWorld, SimWorldError
+from ghostshell_ros.sim.world import ROOT, SimWorld, SimWorldError
 
 
 @pytest.fixture(scope="module")

@@ -25,7 +25,6 @@ CODE = (
     "reflexes",
     "planners",
     "ghostshell_ros",
-    "simulation",
     "bench",
     "scripts",
     "examples",

@@ -27,7 +27,7 @@ def test_setup_cfg_and_the_executables_name_the_same() -> None:
     assert scripts == {name: f"ghostshell_ros.executables:{name}" for name in (*names, "ghostshell")}
     assert set(executables.MIND) <= set(executables.NODES)
     for name, node in executables.NODES.items():
-        module = importlib.util.find_spec(executables.module_of(name))
+        module = importlib.util.find_spec(f"ghostshell_ros.nodes.{name}.node")
         assert module is not None and module.origin is not None, name
         assert f"\nclass {node}(" in Path(module.origin).read_text(encoding="utf-8"), name
     for name in names:

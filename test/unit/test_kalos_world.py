@@ -11,9 +11,9 @@ import pytest
 from kalos_sim import MODEL, KalosSim, kalos
 from sim_probe import arrived, joint_limits, upright
 
-from simulation.gait import JOINTS, Gait
-from simulation.parts import Legged
-from simulation.world import ROOT, SimWorld, SimWorldError
+from ghostshell_ros.sim.gait import JOINTS, Gait
+from ghostshell_ros.sim.parts import Legged
+from ghostshell_ros.sim.world import ROOT, SimWorld, SimWorldError
 from skill_kernel.robot import RobotConfig
 
 

@@ -217,7 +217,7 @@ def constants(path: Path) -> Iterator[tuple[str, Any]]:
 
 def test_the_page_of_limits_is_what_the_code_has() -> None:
     told = {owner: value for value, owner in ROW.findall((ROOT / "docs" / "limits.md").read_text(encoding="utf-8"))}
-    folders = ("skill_kernel", "function_tokens", "reflexes", "planners", "ghostshell_ros", "simulation", "bench/replay")
+    folders = ("skill_kernel", "function_tokens", "reflexes", "planners", "ghostshell_ros", "bench/replay")
     known = {name: value for folder in folders for path in (ROOT / folder).rglob("*.py") for name, value in constants(path)}
     for file in (ROOT / "config").glob("*.yaml"):
         parameters = (yaml.safe_load(file.read_text(encoding="utf-8")) or {}).get(f"/**/{file.stem}", {})

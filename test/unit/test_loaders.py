@@ -28,14 +28,14 @@ from ghostshell_ros.launcher.launch_file import describe
 from ghostshell_ros.launcher.specs import LaunchError
 from ghostshell_ros.launcher.substitution import typed
 from ghostshell_ros.security import Policy, PolicyError, rights
+from ghostshell_ros.sim.stage import read_arrangement
+from ghostshell_ros.sim.world import SimWorldError
 from planners.memory import Query, Store, StoreError
 from planners.memory.exchange import FORMAT, ExchangeError, import_lines
 from planners.memory.schema import VERSION
 from planners.models.config import ConfigError, load_models, parse_spec
 from planners.prescriptions import prescription
 from reflexes.rule import ReflexError, RuleStore
-from simulation.stage import read_arrangement
-from simulation.world import SimWorldError
 from skill_kernel.config.yaml_text import RecordError
 from skill_kernel.events import CallEvent, CallKind
 from skill_kernel.observation.records import recorded

@@ -108,8 +108,8 @@ def test_labels_and_widths_are_read_and_wrong_lines_named() -> None:
 def scene() -> tuple[np.ndarray, dict[str, np.ndarray]]:
     """Kalos's camera in the hallway of its building with the things before it, and the true edges of each."""
     mujoco = pytest.importorskip("mujoco")
-    from simulation.parts import Legged
-    from simulation.world import SimWorld, SimWorldError
+    from ghostshell_ros.sim.parts import Legged
+    from ghostshell_ros.sim.world import SimWorld, SimWorldError
 
     world = SimWorld("robots/kalos/kalos.xml", world="building")
     Legged(world)

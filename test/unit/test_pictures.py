@@ -16,8 +16,8 @@ import pytest
 from sim_probe import joint_limits
 
 from ghostshell_ros.drivers.faces import draw
-from simulation.pictures import NICE, PictureProcess, PictureThread, Request, Shot
-from simulation.world import Image, SimWorld, SimWorldError
+from ghostshell_ros.sim.pictures import NICE, PictureProcess, PictureThread, Request, Shot
+from ghostshell_ros.sim.world import Image, SimWorld, SimWorldError
 from skill_kernel.robot import RobotConfig
 
 MODEL = RobotConfig.load("coco").model_path()

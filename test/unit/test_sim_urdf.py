@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from sim_probe import joint_limits
 
-from simulation.world import SimWorld
+from ghostshell_ros.sim.world import SimWorld
 from skill_kernel.robot import RobotConfig
 
 

@@ -12,15 +12,15 @@ from nav_msgs.msg import Odometry
 from sensor_msgs.msg import CameraInfo, Image, JointState
 from std_msgs.msg import Bool
 
+from ghostshell_ros.nodes.sim.sim_frames import SimFrames
+from ghostshell_ros.nodes.sim.sim_sensors import SimBase, SimObjects, SimSensors, Simulated
 from ghostshell_ros.runtime.node import Beat, Health, Level, NodeStartError, RuntimeNode
+from ghostshell_ros.sim.pictures import PictureThread, Shot
+from ghostshell_ros.sim.world import BaseState, SimWorld, SimWorldError, State
+from ghostshell_ros.sim.world import Image as Pixels
 from ghostshell_ros.wire.images import to_message, to_pixels
 from ghostshell_ros.wire.qos import IMAGES, LATCHED, SET_POINTS
 from ghostshell_ros.wire.values import time_message
-from simulation.frames import SimFrames
-from simulation.pictures import PictureThread, Shot
-from simulation.sensors import SimBase, SimObjects, SimSensors, Simulated
-from simulation.world import BaseState, SimWorld, SimWorldError, State
-from simulation.world import Image as Pixels
 from skill_kernel.robot import RobotConfig
 
 STEP_S = 0.01
@@ -59,7 +59,7 @@ class Sim(RuntimeNode):
         scan_rate = self.declare("scan_rate_hz", 10.0, "turns of a base's lidar a second [Hz]", 1.0, 40.0)
         charge = 0.01 * self.declare("battery_percent", 100.0, "charge at the start [%]", 0.0, 100.0)
         truth_rate = self.declare("ground_truth_rate_hz", 10.0, "true poses of the objects a second [Hz]", 0.1, 100.0)
-        surroundings = self.declare("world", "desk", "what stands around the robot: a file's name in simulation/worlds")
+        surroundings = self.declare("world", "desk", "what stands around the robot: a file's name in ghostshell_ros/sim/worlds")
         clock = self.declare("publish_clock", False, "publish simulated time on /clock")
         viewer = self.declare("viewer", False, "open MuJoCo's viewer where there is a display")
         try:

@@ -11,7 +11,7 @@ import mujoco
 import numpy as np
 from pydantic import ConfigDict, Field, TypeAdapter
 
-from simulation.world import SimWorld, SimWorldError
+from ghostshell_ros.sim.world import SimWorld, SimWorldError
 from skill_kernel.config.sections import shown
 from skill_kernel.skills.drivers import Pose2D
 

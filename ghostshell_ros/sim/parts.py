@@ -7,8 +7,8 @@ import mujoco
 import numpy as np
 import numpy.typing as npt
 
-from simulation.gait import JOINTS, Gait
-from simulation.world import SimWorld, SimWorldError
+from ghostshell_ros.sim.gait import JOINTS, Gait
+from ghostshell_ros.sim.world import SimWorld, SimWorldError
 
 IDLE_HOURS, WALK_HOURS, WALK_MPS = 4.0, 1.5, 0.4
 """Hours from full to empty at rest, and walking at this speed without a pause, as such robots have them."""

@@ -18,7 +18,7 @@ from typing import Generic, TypeVar
 
 import numpy as np
 
-from simulation.world import Image, SimWorld, SimWorldError, State
+from ghostshell_ros.sim.world import Image, SimWorld, SimWorldError, State
 
 NICE = 5
 """Niceness for where the kernel does not share its time by session (CONFIG_SCHED_AUTOGROUP), as in a container."""

@@ -13,9 +13,9 @@ from rclpy.qos import QoSProfile
 from std_msgs.msg import Header, String
 from tf2_msgs.msg import TFMessage
 
+from ghostshell_ros.nodes.sim.sim_sensors import Simulated
+from ghostshell_ros.sim.world import BaseState
 from ghostshell_ros.wire.qos import LATCHED
-from simulation.sensors import Simulated
-from simulation.world import BaseState
 
 LINKS_S = 0.05
 """Least time between two transforms of the links that joints move."""

@@ -19,11 +19,11 @@ from std_msgs.msg import Header, String
 from std_srvs.srv import SetBool, Trigger
 
 from ghostshell_ros.runtime.node import Beat, RuntimeNode
+from ghostshell_ros.sim.parts import Battery, Legged, Lidar
+from ghostshell_ros.sim.stage import Actors, Stage, read_arrangement
+from ghostshell_ros.sim.world import BaseState, SimWorld, SimWorldError
 from ghostshell_ros.wire.qos import LATCHED, MEASUREMENTS, SENSORS, SET_POINTS
 from ghostshell_ros.wire.sensing import velocity_of
-from simulation.parts import Battery, Legged, Lidar
-from simulation.stage import Actors, Stage, read_arrangement
-from simulation.world import BaseState, SimWorld, SimWorldError
 from skill_kernel.safety.base_gate import HOLD, STILL
 
 ARRANGEMENT = "arrangement"

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from simulation.gait import euler
+from ghostshell_ros.sim.gait import euler
 from skill_kernel.skills.drivers import Pose2D
 
 if "MUJOCO_GL" not in os.environ and not os.environ.get("DISPLAY"):
@@ -18,7 +18,7 @@ if "MUJOCO_GL" not in os.environ and not os.environ.get("DISPLAY"):
 
 import mujoco
 
-ROOT = Path(__file__).resolve().parents[1] / "ghostshell_ros"
+ROOT = Path(__file__).resolve().parents[1]
 """Folder below which a robot's YAML names its model (`robots/coco/coco.xml`)."""
 
 WORLDS = Path(__file__).with_name("worlds")

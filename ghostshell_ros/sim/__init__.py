@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""MuJoCo worlds and what runs on them."""
