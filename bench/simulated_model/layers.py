@@ -132,7 +132,7 @@ def _subtasks(question: Question, planning: Planning) -> str:
         return f"<give_up>{escape(why)}</give_up>"
     goals = list(_written(meaning.goals, question, question.facts.spot, way_first=planning != "naive"))
     events = [_event(watch) for watch in meaning.watches]
-    if not listed:
+    if not listed and (planning == "words" or not question.blocks.get("CLAIM")):
         return "\n".join([*(_subtask(goal) for goal in goals), *events])
     if planning != "words":
         return _planned_again(question, meaning, listed, planning)

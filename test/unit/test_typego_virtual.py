@@ -258,6 +258,18 @@ def test_a_claim_is_agreed_to_when_the_last_step_brings_what_is_missing_and_only
     assert "Nod three times" in reviewed(NODS, done, 2, "<step><sit/></step>"), "the mark behind the last step is no proof"
 
 
+def test_a_plain_command_that_has_begun_is_agreed_to_without_a_plan() -> None:
+    asked = compose(
+        block("TASK", [{"instruction": "Nod three times."}]),
+        block("DONE", [call("nod", "", times=3).shown()]),
+        block("CLAIM", ['<step><nod times="3"/></step>'], own=True),
+        block("OBSERVATION", [observed()]),
+    )
+    assert answer(Question(S2, (asked,))) == "<achieved/>"
+    more = asked.replace("Nod three times.", "Nod three times, then sit down.")
+    assert "Sit down" in answer(Question(S2, (more,)))
+
+
 def test_react_says_that_it_is_done_by_the_same_measure() -> None:
     planner = baseline(ReactPlanner)
     for done, says in (([BACK, LEFT, LEFT, NOD], "<plan_done/>"), ([BACK, NOD], '<rotate angle_deg="90"/>')):
