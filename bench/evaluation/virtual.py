@@ -521,6 +521,7 @@ class _Planned:
                 self.task,
                 system=lambda: robot.system_prompt(robot.make_plan_system),
                 fields=frozenset(robot.about.fields),
+                things=robot.about.things,
                 model=self.trial.model,
                 made_by="simulated",
                 publish=lambda plan: self.trial.soon(self._plan, plan),

@@ -215,6 +215,12 @@ class RobotFacts:
     first_actions: Sequence[str] = ()
     resume_motion: str = ""
 
+    @property
+    def things(self) -> tuple[str, ...]:
+        """Return the labels that its detector knows; none where they are not told."""
+        visible = self.accessors.get("visible")
+        return visible.parameters[0].choices if visible is not None else ()
+
 
 def build_system_prompt(robot: RobotFacts, routines: Iterable[Routine] = ()) -> str:
     """Return the static part: the same arguments give the same bytes, whatever the order of the routines.

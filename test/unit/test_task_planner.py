@@ -212,6 +212,15 @@ def test_a_watched_list_of_things_is_news_when_a_label_is_new_and_not_each_time_
     assert told == ["table has come into sight", "plant has come into sight"]
 
 
+def test_a_watched_list_is_news_of_what_the_subtask_speaks_of_alone() -> None:
+    bench = planned('<subtask watch="object_detections">Look for the ball</subtask>')
+    bench.planner._things = ("ball", "chair", "plant")
+    bench.run(10.0, 1.0, lambda now: {"object_detections": [{"label": "chair" if now < 5 else "plant"}]})
+    assert len(bench.asked) == 1
+    bench.run(3.0, 1.0, lambda now: {"object_detections": [{"label": "ball"}]})
+    assert [q.blocks["WHY"] for q in bench.asked[1:]] == [["ball has come into sight"]]
+
+
 def test_a_thing_that_a_subtask_speaks_of_is_news_each_time_it_comes_or_goes() -> None:
     bench = planned("<subtask>Bark</subtask><subtask criteria='no chairs left'>Look around</subtask>")
     bench.answers = ["<keep/>"] * 30

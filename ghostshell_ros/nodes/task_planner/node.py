@@ -105,6 +105,7 @@ class TaskPlannerNode(RuntimeNode):
             Task(process.process_id, process.instruction, process.sender, call_reports(process)),
             system=self._system,
             fields=frozenset(self._scene.about.fields),
+            things=self._scene.about.things,
             model=self._models,
             made_by=self._client.name,
             publish=partial(self._publish, process.process_id),

@@ -3,7 +3,7 @@
 Pure and on an injected clock: events come in by method and plans go out by `publish`, on one thread."""
 
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -67,7 +67,8 @@ FORBIDDEN_S = 10.0
 class TaskPlanner:
     """Plan one process from its beginning to its end.
 
-    `system` gives the static front of its prompt; `fields` are those that may be watched. `adopted` is above 0 for a
+    `system` gives the static front of its prompt; `fields` are those that may be watched, `things` the labels that the robot
+    can see. `adopted` is above 0 for a
     process that was planned before by somebody else: revisions and ids begin above it, and nothing replaces the plan that
     the other layer may still have until a model has answered.
     """
@@ -84,9 +85,10 @@ class TaskPlanner:
         report: Callable[[Report], None],
         clock: Clock,
         settings: Mapping[str, Any],
+        things: Collection[str] = (),
         adopted: int = 0,
     ) -> None:
-        self._task = task
+        self._task, self._things = task, things
         self._system, self._fields, self._made_by = system, fields, made_by
         self._model, self._publish_plan, self._report = model, publish, report
         self._clock, self._settings = clock, settings
@@ -134,7 +136,8 @@ class TaskPlanner:
         if self._asked.facts is None:
             self._asked.facts = facts
             self._shown |= labels(facts)
-        told = differences(watched(self._asked.facts, self.plan.open), watched(facts, self.plan.open), self._shown)
+        before, now = (watched(seen, self.plan.open, self._things) for seen in (self._asked.facts, facts))
+        told = differences(before, now, self._shown)
         if self._reasons.see(told, self._clock.now() + SETTLE_S):
             if not self._reasons:
                 self._tell(ModelKind.SKIPPED, reason="what it watches is again as it was")

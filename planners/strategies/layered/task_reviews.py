@@ -11,6 +11,8 @@ from skill_kernel.config.sections import SHOWN, shown
 POSE_STEP_M = 1.0
 NUMBER_STEPS = (0.25, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0)
 """A number has changed when it has passed one of these; so it is with distances, speeds and percents alike."""
+ANY = "*"
+"""Stands for every label."""
 MENTIONED = "in sight"
 """Stands for the things that are in sight and that a subtask speaks of."""
 
@@ -18,16 +20,26 @@ Seen = Mapping[str, Any]
 """Values to compare, by what they are of."""
 
 
-def watched(facts: Mapping[str, Any] | None, subtasks: Sequence[Subtask]) -> dict[str, Any]:
+def watched(facts: Mapping[str, Any] | None, subtasks: Sequence[Subtask], known: Collection[str] = ()) -> dict[str, Any]:
     """Return the part of the facts (as `observation.render.facts` gives them) that these open subtasks depend on. Things that
-    the first one speaks of are left to System 1, which is at it and sees them itself."""
+    the first one speaks of are left to System 1, which is at it and sees them itself. Of watched lists of things those count
+    that the watching subtask speaks of, all where it speaks of none of the `known` labels."""
     if facts is None:
         return {}
-    fields = dict.fromkeys(name for s in subtasks for name in s.watch)
+    fields: dict[str, set[str]] = {}
+    for subtask in subtasks:
+        said = f" {plain(f'{subtask.description} {subtask.criteria}')} "
+        wanted = {label for label in known if _speaks_of(said, label)}
+        for name in subtask.watch:
+            fields[name] = fields.get(name, set()) | (wanted or {ANY})
     words = f" {' '.join(plain(f'{s.description} {s.criteria}') for s in subtasks[1:])} "
-    seen = {name: _coarse(facts[name]) for name in fields if name in facts}
+    seen = {name: _only(_coarse(facts[name]), wanted) for name, wanted in fields.items() if name in facts}
     mentioned = frozenset(label for label in labels(facts) if _speaks_of(words, label))
     return {**seen, MENTIONED: mentioned}
+
+
+def _only(value: Any, wanted: Collection[str]) -> Any:
+    return value & frozenset(wanted) if isinstance(value, frozenset) and ANY not in wanted else value
 
 
 def differences(before: Seen, after: Seen, shown: Collection[str] = ()) -> list[str]:
