@@ -165,7 +165,7 @@ def _building() -> tuple[tuple[Box, ...], tuple[Box, ...], tuple[tuple[str, floa
 
 
 class Building:
-    """Where everything is. `poses`, `postures`, `sounds` and `places` tell a trace what was true."""
+    """Keep where everything is. `poses`, `postures`, `sounds` and `places` tell a trace what was true."""
 
     def __init__(self, clock: VirtualClock, robot: RobotConfig, setting: Setting) -> None:
         self._clock, self.robot = clock, robot

@@ -179,7 +179,7 @@ def aims(lines: Sequence[Line]) -> Table:
 
 
 def truthful(lines: Sequence[Line]) -> Table:
-    """How often a task was done, and how often its process said so although it was not: T1 to T5, by error rate."""
+    """Tell how often a task was done, and how often its process said so although it was not: T1 to T5, by error rate."""
     rows = []
     for name, own in _by_strategy(x for x in lines if x["task"] in MAIN_TASKS and x["fast_scale"] == 1.0).items():
         for error in sorted({x["error"] for x in own}):

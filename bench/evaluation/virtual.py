@@ -663,7 +663,7 @@ class _Calls:
     def __init__(self, trial: _Trial, process_id: str) -> None:
         self._trial, self._process_id = trial, process_id
         self._texts: dict[str, str] = {}
-        """What is known of the character data of calls that wait for the rest of it."""
+        """Character data of calls that wait for the rest of it."""
 
     def start(self, call: Call) -> None:
         if call.takes_content:

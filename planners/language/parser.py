@@ -493,7 +493,7 @@ _TAILS = (
     ["@ok"],
     ["@ma"],
 )
-"""What a request may end in."""
+"""Ends that a request may have."""
 _CALLS = word_set("ok okay hey hi well so now and alright robot")
 """Words before a form of address or a request."""
 

@@ -129,7 +129,7 @@ class _JsonString:
     def __init__(self) -> None:
         self._kept = ""
         self._quoted: bool | None = None
-        """Whether it is such a string; None before its first character."""
+        """True for such a string; None before its first character."""
 
     def feed(self, piece: str) -> str:
         """Return what is known of the text with the next piece."""

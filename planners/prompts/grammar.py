@@ -24,7 +24,7 @@ HUNDREDTHS = 100
 """Numbers have two decimals at most."""
 _LETTERS = "_a-z~¡°¿À-ɏͰ-ͷΈ-ϿЀ-ҁא-תء-يअ-हก-ฮぁ-ゖァ-ヺ一-鿿가-힣–—‘’“”…"
 _TEXT = f"[ !#-%'-;=?-Z{_LETTERS}]"
-"""What may be spoken: no markup, nothing that JSON escapes, no line break, fence or bracket of a chat template."""
+"""Characters that may be spoken: no markup, nothing that JSON escapes, no line break, fence or bracket of a chat template."""
 _VALUE = f"[ !#-%(-;=?-Z{_LETTERS}]"
 """The same without either quote."""
 VALUE_CHARS = 60

@@ -109,7 +109,7 @@ class RunningCall:
     pausing: Pausing = Pausing.NONE
     starts_anew: bool = False
     parts: list[str] = field(default_factory=list)
-    """What its skill said of the parts that were done before pauses which stopped it."""
+    """Messages of its skill about the parts that were done before pauses which stopped it."""
     ending: CallResult | None = None
     """The first cause to end it, which fixes the outcome (law C9)."""
     body_result: SkillReturn | None = None

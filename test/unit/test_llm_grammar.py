@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a server is told of the grammar and tells of its reading, through the real SDK over HTTP."""
+"""A server is told the grammar and tells of its reading, through the real SDK over HTTP."""
 
 from __future__ import annotations
 

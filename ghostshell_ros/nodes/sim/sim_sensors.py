@@ -111,7 +111,7 @@ POSITION_NOISE_M = 0.002
 YAW_NOISE_RAD = 0.002
 BATTERY_S = 1.0
 JITTER_S = 0.01
-"""What is due within this time is sent now."""
+"""Messages that are due within this time are sent now."""
 
 
 class SimBase:

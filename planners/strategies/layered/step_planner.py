@@ -149,7 +149,7 @@ class StepPlanner:
         self._plan_wait, self._review = Wait(io.clock, self._no_plan), Wait(io.clock, self._not_reviewed)
         self._look_again, self._proof = Wait(io.clock, self._not_looked), Wait(io.clock, self._not_proved)
         self._claim: object = None
-        """What the task was held for done by, when System 2 was asked to look again."""
+        """State in which the task was held for done when System 2 was asked to look again."""
         self._unseen = ""
         """Why System 2 cannot look again."""
         self._unproved: dict[str, Subtask] = {}
