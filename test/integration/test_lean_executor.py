@@ -24,7 +24,7 @@ from std_srvs.srv import Trigger
 from ghostshell_ros.runtime.goal_client import GoalClient, GoalEnd
 from ghostshell_ros.runtime.goal_server import Goal, GoalServer
 from ghostshell_ros.runtime.lean_executor import LeanExecutor
-from ghostshell_ros.runtime.node import RuntimeNode
+from ghostshell_ros.runtime.node import Beat, RuntimeNode
 from ghostshell_ros.runtime.node_runtime import NodeHost
 from ghostshell_ros.wire.qos import EVENTS
 from ros_support import ROOT, wait_until
@@ -60,6 +60,24 @@ def on_executor(node: RuntimeNode, call: Callable[[], Any]) -> Any:
     node.call_soon(lambda: answers.append(call()))
     wait_until(lambda: answers, 5.0, "the executor's thread ran it")
     return answers[0]
+
+
+def test_a_beat_is_slow_without_work_and_at_once_at_its_rate_with_it(node: RuntimeNode) -> None:
+    beats: list[float] = []
+    busy: list[bool] = []
+    beat = on_executor(node, lambda: Beat(node, 0.05, 1.0, lambda: busy, lambda: beats.append(time.monotonic())))
+    time.sleep(1.5)
+    assert 1 <= len(beats) <= 3
+    busy.append(True)
+    begun = time.monotonic()
+    on_executor(node, beat.now)
+    wait_until(lambda: len([at for at in beats if at >= begun]) >= 10, 5.0, "ten beats at the full rate")
+    assert beats[-1] - begun < 2.0
+    busy.clear()
+    time.sleep(0.3)
+    count = len(beats)
+    time.sleep(0.6)
+    assert len(beats) <= count + 1
 
 
 def test_nothing_handed_over_from_many_threads_is_lost_or_reordered(node: RuntimeNode) -> None:
