@@ -56,6 +56,7 @@ ERRORS = (NoticeKind.MESSAGE, NoticeKind.HALTED, StreamKind.REPAIR, StreamKind.E
 """Kinds of events whose error is shown."""
 PLAN_NEWS = {
     ProcessKind.SUBTASK_DONE: "subtask done: {0.plan_item}",
+    ProcessKind.CLAIMED: "System 2 looks whether something is missing",
     ProcessKind.PLAN_EVENT: "plan event occurred: {0.plan_item}",
     ProcessKind.GUIDELINE_FIRED: "guideline {0.guideline} began a task",
 }
