@@ -5,6 +5,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 from planners.models.base import Image, Message, ModelRequest
@@ -13,8 +14,10 @@ from planners.prompts.blocks import Layer
 from planners.prompts.prompt import CallReport, RobotFacts
 from planners.strategy import Interrupted, Parameter, PlannerEvent, PlannerIO, Restarted, RobotView, StreamHandle, Task
 from skill_kernel.codes import ModelCode
-from skill_kernel.events import CallEvent, CallKind, StreamEvent, StreamKind
+from skill_kernel.events import CallEvent, CallKind, ModelEvent, ModelKind, StreamEvent, StreamKind
 
+SILENT_S = 2.0
+"""A model that has written nothing for so long is done without where a plain command is to be carried out."""
 MAX_TURNS = Parameter("max_turns", 8, "answers to one instruction at most", minimum=1, maximum=100)
 
 
@@ -176,6 +179,23 @@ class TurnPlanning:
                 self._io.stop(end.why, lambda: self._io.finish(end.code, end.why))
 
         turn.answer = self._io.ask(self._planner.layer, request, heard, answered, stream=turn.stream)
+        if not (number or request.done or self._planner.whole) and self._io.thinks(self._planner.layer):
+            self._io.clock.call_later(SILENT_S, partial(self._begin_without_model, turn))
+
+    def _begin_without_model(self, turn: _Turn) -> None:
+        """Follow a plain command where the model has said nothing of it yet: nobody need wait for a model then."""
+        if turn is not self._turn or turn.written or turn.stream.ended:
+            return
+        from planners.language.client import OfflineClient  # takes a while, and most processes never need it
+
+        commands = OfflineClient(self._robot.about, self._robot.routines)
+        if source := commands.read_wholly(self._task.instruction, (), self._robot.present()):
+            turn.written.append(source)
+            turn.stream.text(source)
+            self._over(turn, 0, "")
+            how, why = "follows the direct commands in the task", f"the model has said nothing for {SILENT_S:g} s"
+            layer = self._planner.layer.value
+            self._io.report(ModelEvent(kind=ModelKind.DEGRADED, layer=layer, fallback=how, error_msg=why))
 
     def _over(self, turn: _Turn, code: int, why: str) -> None:
         """End the stream, complete or broken off."""
