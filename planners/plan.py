@@ -71,6 +71,8 @@ class Plan:
     events: tuple[GlobalEvent, ...] = ()
     achieved: bool = False
     given_up: bool = False
+    reopened: bool = False
+    """Something is missing in what was held for the whole task."""
     reason: str = ""
     made_by: str = ""
 

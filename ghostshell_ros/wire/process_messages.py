@@ -97,5 +97,5 @@ def plan_of(message: PlanMsg) -> Plan:
         for s in message.subtasks
     )
     events = tuple(GlobalEvent(e.id, e.condition, e.response, e.fired) for e in message.events)
-    same = ("revision", "complete", "achieved", "given_up", "reason", "made_by")
+    same = ("revision", "complete", "achieved", "given_up", "reopened", "reason", "made_by")
     return Plan(subtasks=subtasks, events=events, **{name: getattr(message, name) for name in same})

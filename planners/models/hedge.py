@@ -20,6 +20,9 @@ from planners.models.base import (
 )
 from skill_kernel.codes import ModelCode
 
+LEAST_S = 0.1
+"""Time that the second model has at least."""
+
 
 class HedgedClient:
     """Join two models in one client with the name of the first. Once one writes text, the other is cancelled at its server.
@@ -47,17 +50,19 @@ class HedgedClient:
         heard: queue.SimpleQueue[tuple[int, ModelEvent | ModelError | None]] = queue.SimpleQueue()
         tokens: list[CancelToken] = []
         ended: dict[int, ModelError | None] = {}
+        kept: dict[type, ModelEvent] = {}
         chosen: int | None = None
         unheard = 0
 
         def ask() -> None:
-            number, token = len(tokens), CancelToken()
+            number, token, left_s = len(tokens), CancelToken(), request.deadline_s - (time.monotonic() - began_s)
             tokens.append(token)
-            threading.Thread(target=read, args=(number, token), name=f"hedge-{number}", daemon=True).start()
+            asked = replace(request, deadline_s=max(left_s, LEAST_S))
+            threading.Thread(target=read, args=(number, token, asked), name=f"hedge-{number}", daemon=True).start()
 
-        def read(number: int, token: CancelToken) -> None:
+        def read(number: int, token: CancelToken, asked: ModelRequest) -> None:
             try:
-                for event in self._clients[number].stream(request, cancel=token):
+                for event in self._clients[number].stream(asked, cancel=token):
                     heard.put((number, event))
             except ModelError as error:
                 heard.put((number, error))
@@ -67,8 +72,9 @@ class HedgedClient:
                 heard.put((number, None))
 
         forget = cancel.on_cancel(lambda: heard.put((-1, ModelError(ModelCode.MODEL_CANCELLED, "the answer was cancelled"))))
+        began_s = time.monotonic()
         ask()
-        due_s = time.monotonic() + self._after_s
+        due_s = began_s + self._after_s
         try:
             while True:
                 alone = chosen is None and len(tokens) == 1
@@ -89,6 +95,7 @@ class HedgedClient:
                         elif (error := ended[0]) is not None and all(ended.values()):
                             raise error
                         else:
+                            yield from kept.values()
                             return
                 elif chosen is None and isinstance(event, TextDelta):
                     chosen, unheard = number, len(tokens) - 1 - len(ended)
@@ -97,7 +104,11 @@ class HedgedClient:
                     yield event
                 elif number == chosen and isinstance(event, Usage):
                     yield replace(event, prompt_tokens=event.prompt_tokens + unheard * prompt_tokens(request))
-                elif number == chosen or (chosen is None and not isinstance(event, (Usage, Finished))):
+                elif number == chosen:
+                    yield event
+                elif chosen is None and isinstance(event, (Usage, Finished)):
+                    kept[type(event)] = event  # of an answer without a word
+                elif chosen is None:
                     yield event
         finally:
             forget()

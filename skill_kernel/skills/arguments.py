@@ -321,12 +321,10 @@ def bind(
                 value = converter.convert(given[name], written=written)
             except ValueFault as fault:
                 value = converter.mended(given[name]) if mends else None
-                if value is not None:
-                    bound.clamped.append(f"{skill.name}: {name} {_shown(given[name])} was taken for {plain_value(value)}")
-                    bound.values[name] = value
-                    continue
-                code = CallCode.OUT_OF_RANGE if fault.out_of_range else CallCode.INVALID_ARGUMENT
-                raise ArgumentError(code, f"{skill.name}: {name} is {_shown(given[name])}; {fault}") from fault
+                if value is None:
+                    code = CallCode.OUT_OF_RANGE if fault.out_of_range else CallCode.INVALID_ARGUMENT
+                    raise ArgumentError(code, f"{skill.name}: {name} is {_shown(given[name])}; {fault}") from fault
+                bound.clamped.append(f"{skill.name}: {name} {_shown(given[name])} was taken for {plain_value(value)}")
         elif name == skill.content:
             continue
         elif parameters[name].default is not Parameter.empty:

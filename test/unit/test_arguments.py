@@ -365,6 +365,15 @@ def test_a_value_that_can_only_mean_one_is_taken_for_it_and_told(name: str, text
         bind(face, {name: text}, {})
 
 
+def test_what_is_mended_is_still_held_to_the_limits_of_the_robot() -> None:
+    @skill
+    def stride(metres: Annotated[float, Limited("stride"), Field(ge=0, le=50)] = 1.0) -> SkillReturn:
+        """Walk."""
+
+    bound = bind(stride, {"metres": "51"}, {"stride": (0.0, 10.0)}, mends=True)
+    assert bound.values == {"metres": 10.0} and len(bound.clamped) == 2
+
+
 @pytest.mark.parametrize(
     ("name", "text"),
     [("mood", "s"), ("mood", "happy"), ("angle", "190"), ("angle", "far"), ("times", "0"), ("times", "22"), ("side", "up")],

@@ -6,6 +6,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ from bench.simulated_model.model_faults import Fault
 from bench.simulated_model.model_server import Answer, ModelServer
 from planners.models.base import (
     CancelToken,
+    Finished,
     Message,
     ModelClient,
     ModelError,
@@ -111,9 +113,19 @@ def test_when_both_fail_the_first_ones_error_is_told(hedged: HedgedClient, serve
     assert caught.value.code is not ModelCode.MODEL_AUTH
 
 
-def test_an_empty_answer_is_an_answer_where_nobody_says_more(hedged: HedgedClient, servers: Any) -> None:
+def test_an_empty_answer_counts_where_nobody_says_more_and_tells_its_cost(hedged: HedgedClient, servers: Any) -> None:
     servers[0].answer = servers[1].answer = Answer("")
-    assert said(hedged) == ""
+    events = list(hedged.stream(REQUEST, cancel=CancelToken()))
+    assert [type(e) for e in events] == [Usage, Finished] and events[0].prompt_tokens > 0  # type: ignore[union-attr]
+
+
+def test_the_second_model_has_the_time_that_is_left(hedged: HedgedClient, servers: Any) -> None:
+    for server in servers:
+        server.answer = Answer(LONG, first_token_s=30.0)
+    begun_s = time.monotonic()
+    with pytest.raises(ModelError):
+        said(hedged, replace(REQUEST, deadline_s=1.0))
+    assert time.monotonic() - begun_s < 1.8
 
 
 def test_cancelling_stops_both_at_once(hedged: HedgedClient, servers: Any) -> None:

@@ -316,7 +316,7 @@ def test_what_the_look_finds_missing_is_planned() -> None:
     bench = claimed()
     bench.planner.subtask_done("t2")
     bench.reply("<subtask>Bark once more</subtask>")
-    assert bench.shown[-1] == ("t3", "Bark once more", "ACTIVE") and not bench.plans[-1].over
+    assert bench.shown[-1] == ("t3", "Bark once more", "ACTIVE") and not bench.plans[-1].over and bench.plans[-1].reopened
     bench.planner.subtask_done("t3")
     bench.run(1.0)
     assert "CLAIM" in bench.asked[-1].blocks
@@ -388,6 +388,41 @@ def test_what_a_plain_command_left_out_is_a_plan() -> None:
     bench.planner.subtask_done("task")
     bench.reply("<subtask>Find the ball</subtask>")
     assert bench.shown == [("t1", "Find the ball", "ACTIVE")] and not bench.plans[-1].over
+
+
+@pytest.mark.parametrize("done_first", [True, False])
+@pytest.mark.parametrize("budget", [True, False])
+def test_a_plain_command_that_nobody_can_look_at_is_never_planned_again(done_first: bool, budget: bool) -> None:
+    bench = Bench()
+    bench.allowed = (not budget, 0.0, "the budget is spent" if budget else "")
+    bench.planner.claimed("<step><bark/></step>")
+    bench.run(1.0)
+    if done_first:
+        bench.planner.subtask_done("task")
+        bench.run(1.0)
+    if not budget:
+        bench._end(bench.running[-1], ModelCode.MODEL_CONNECTION)
+    assert bench.plans and all(p.made_by == FALLBACK and not p.open and not p.reopened for p in bench.plans)
+
+
+def test_a_successor_that_holds_the_task_for_done_hands_nothing_of_it_out_again() -> None:
+    bench = Bench(["<achieved/>"], adopted=1000)
+    bench.run(5.0)
+    assert all(not p.open for p in bench.plans)
+
+
+def test_an_agreement_is_void_once_system_2_has_planned_something_more() -> None:
+    bench = claimed()
+    bench.reply("<achieved/>")
+    bench.planner.paused(True)
+    bench.planner.paused(False)
+    bench.run(1.0)
+    bench.reply('<subtask id="t2"/><subtask>Sit down</subtask>')
+    for subtask in ("t2", "t3"):
+        bench.planner.subtask_done(subtask)
+    assert not bench.plans[-1].over
+    bench.run(1.0)
+    assert "CLAIM" in bench.asked[-1].blocks
 
 
 def test_one_word_of_one_model_ends_nothing_while_subtasks_are_open() -> None:

@@ -7,12 +7,13 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from layered_kit import GOOD, WIRE_S, Bench, script
+from layered_kit import GOOD, WIRE_S, Bench, Says, script
 
 from planners.plan import FALLBACK, Plan, Subtask
 from planners.prompts.prompt import CallReport
 from planners.strategies.layered.criteria import PROOF_S, REFUSALS, trace_accessors
 from planners.strategy import Observed, Paused, Resumed
+from skill_kernel.codes import ModelCode
 from skill_kernel.events import CallKind
 from skill_kernel.guard.condition_text import holds, read_condition
 from skill_kernel.observation.accessors import Accessor, View
@@ -100,7 +101,7 @@ def test_a_pause_is_no_time_in_which_nobody_looks() -> None:
 # -- a plain command ------------------------------------------------------------------------------------------------------
 
 
-def direct(then: str = GOOD, *, first: str = "<nod/>", **more: Any) -> Bench:
+def direct(then: str | Says = GOOD, *, first: str = "<nod/>", **more: Any) -> Bench:
     """Return a process whose instruction the parser of direct commands understands wholly."""
     settings = {"begin_directly": True}
     return Bench(script(then=then), instruction="nod", commands={"nod": first}, settings=settings, **more)
@@ -119,7 +120,7 @@ def test_what_a_plain_command_left_out_is_planned() -> None:
     bench = direct(then='<step><walk s="1"/></step><subtask_complete/>', agrees=False)
     bench.run(0.3)
     bench.agrees = True
-    bench.plan("walk a little")
+    bench.plan("walk a little", reopened=True)
     bench.run(10)
     assert bench.calls() == ["nod", "walk"] and bench.ended == [(0, "")] and bench.of("done") == [("task",), ("t1",)]
 
@@ -128,9 +129,29 @@ def test_a_plan_that_holds_what_is_being_done_does_it_no_second_time() -> None:
     bench = direct(then="<subtask_complete/>", agrees=False)
     bench.run(0.1)
     bench.agrees = True
-    bench.plan("nod")
+    bench.plan("nod", reopened=True)
     bench.run(10)
     assert bench.calls() == ["nod"] and bench.ended == [(0, "")]
+
+
+@pytest.mark.parametrize("heard_s", [0.1, 0.5, 5.0])
+@pytest.mark.parametrize("made_by", [FALLBACK, "a model"])
+def test_no_plan_but_one_that_misses_something_has_a_plain_command_done_again(heard_s: float, made_by: str) -> None:
+    bench = direct(then=Says(code=int(ModelCode.MODEL_CONNECTION), why="it is gone"), agrees=made_by != FALLBACK)
+    bench.run(heard_s)
+    bench.plan("nod", reason="the model is gone", made_by=made_by)
+    bench.run(60)
+    assert bench.calls() == ["nod"]
+    ((code, why),) = bench.ended
+    assert not code and why.startswith("unverified" if made_by == FALLBACK else "")
+
+
+def test_a_plan_without_subtasks_takes_nothing_from_a_plain_command_that_fails() -> None:
+    bench = direct(then='<step><walk s="1"/></step><subtask_complete/>', agrees=False)
+    bench.body.fails = lambda call: "blocked" if call.function == "nod" else ""
+    bench.plan(complete=False, reason="the model is gone", made_by=FALLBACK)
+    bench.run(60)
+    assert bench.calls() == ["walk"] and bench.ended[0][0] == 0
 
 
 def test_a_plain_command_that_fails_is_handed_to_the_model() -> None:
@@ -190,6 +211,29 @@ def test_the_observation_may_come_a_little_later_than_the_mark() -> None:
     assert bench.of("done") == [("t1",)]
     bench.run(1)
     assert bench.ended == [(0, "")] and len(bench.model.of()) == 1
+
+
+@pytest.mark.parametrize("late", ["true", "stale"])
+def test_what_becomes_true_or_stale_unobserved_keeps_nobody_waiting(late: str) -> None:
+    bench = Bench(script(WALK), accessors=ACCESSORS, agrees=False)
+    bench.plan("go", criteria=["room() == 'office'"])
+    while not bench.calls():
+        look(bench, 0.1)
+    look(bench, 0.5)
+    bench.world.room, bench.world.stale = ("office", False) if late == "true" else ("hall", True)
+    bench.run(30)
+    assert bench.of("done") == [("t1",)] and bench.ended[0][1].startswith("unverified")
+
+
+def test_criteria_that_hold_all_the_time_do_not_hide_a_failed_step() -> None:
+    bench = Bench(script(WALK, then=GOOD), accessors=ACCESSORS)
+    bench.body.fails = lambda call: "blocked" if call.function == "walk" else ""
+    bench.plan("go out and come back to the hall", "bow", criteria=["room() == 'hall'", ""])
+    while not bench.calls(outcome="FAILED"):
+        bench.run(0.01)
+    asked = len(bench.model.of())
+    bench.run(0.5)
+    assert bench.of("done") == [] and bench.model.of()[asked].subtask["id"] == "t1"
 
 
 @pytest.mark.parametrize("criteria", ["the ball is near", "room() == ", "fly('x')", "done('no such skill')", ""])

@@ -138,6 +138,11 @@ class StepBook:
         return [f"<{COMPLETE}/>" if item.mark else item.source or f"<{STEP}>…" for item in waiting]
 
     @property
+    def did_last(self) -> bool:
+        """Return whether the last call since the last mark was DONE, and no failure stands."""
+        return bool(self.since_mark) and self.since_mark[-1].outcome == Outcome.DONE.value and not self.fault
+
+    @property
     def running_source(self) -> str:
         """Return the step that runs as it was written; "" when none does."""
         step = self._running()
@@ -253,6 +258,8 @@ class Goals:
         old = self.plan
         if old.made_by != FALLBACK and plan.revision <= old.revision:
             return False
+        if old.subtasks and not (plan.subtasks or plan.over):  # it has nothing to say but why nobody plans
+            plan = replace(plan, subtasks=old.subtasks, complete=old.complete)
         self.plan = plan
         self.done |= {s.id for s in plan.subtasks if s.status is SubtaskStatus.DONE}
         if plan.complete and not (plan.subtasks or plan.over or self.done):

@@ -241,7 +241,7 @@ class StepPlanner:
             self._failed_under = None
             self._review.begin(None)
         self._plan_wait.begin(None if plan.complete else self._io.settings["plan_wait_s"])
-        if self._claim is not None and plan.open:
+        if plan.reopened:
             self._goals.reopen()
         if self._claim is not None and plan.made_by == FALLBACK:
             self._unseen = plan.reason or "System 2 could not look again"
@@ -296,7 +296,7 @@ class StepPlanner:
                 self._book.send(replace_queue=True)
             self._faults = [self._criteria.refuse(subtask) for subtask in unproved.values()]
             self._renewed()
-            self._consider()
+        self._consider()
 
     def _subtask_done(self, subtask: Subtask) -> None:
         self._goals.done.add(subtask.id)
@@ -448,7 +448,7 @@ class StepPlanner:
             if goals.over and not self._book.queued:
                 self._hold_for_done()
             return
-        if self._book.idle and self._book.since_mark and self._criteria.hold(subtask):
+        if self._book.idle and self._book.did_last and self._criteria.hold(subtask):
             self._subtask_done(subtask)
             self._book.since_mark.clear()
             self._consider()

@@ -272,10 +272,10 @@ class TaskPlanner:
         if allowed and (wait_s <= 0.0 or not self.plan.complete or self._claim is not None):
             self._ask()
             return
-        if not allowed and not self.plan.complete:
-            self._fall_back(why)
-        elif self._claim is not None:
+        if self._claim is not None:
             self._publish(replace(self.plan, reason=why, made_by=FALLBACK))
+        elif not allowed and not self.plan.complete:
+            self._fall_back(why)
         self._skip(why)
         self._keep()
         self._not_before_s = self._clock.now() + (wait_s if allowed else FORBIDDEN_S)
@@ -374,10 +374,10 @@ class TaskPlanner:
 
     def _no_answer(self, asked: Asked, why: str) -> None:
         """Keep the old plan and ask again some time later."""
-        if asked.first and not self._adopted:
-            self._fall_back(why)
-        elif asked.claim is not None:
+        if asked.claim is not None:
             self._publish(replace(self.plan, reason=why, made_by=FALLBACK))
+        elif asked.first and not self._adopted:
+            self._fall_back(why)
         else:
             self._tell(ModelKind.DEGRADED, fallback="the plan stays as it was", error_msg=why)
             self._keep()
@@ -405,6 +405,7 @@ class TaskPlanner:
         events = revised_events(self.plan.events, answer.events, lambda: self._new_id("e"))
         plan = replace(self.plan, complete=True, subtasks=subtasks, events=events)
         changed = plan != self.plan
+        self._agreed = self._agreed and not changed
         again = self._progress.repeated(plan.signature) if asked.failed else ""
         if again:
             self._finish(replace(self.plan, given_up=True, reason=again))
@@ -426,7 +427,7 @@ class TaskPlanner:
             self._publish(replace(self.plan, reason=f"the layers do not agree; missing: {missing}", made_by=FALLBACK))
         elif plan.open:
             self._claim = None
-            self._publish(replace(plan, reason="; ".join(asked.why), made_by=self._made_by))
+            self._publish(replace(plan, reopened=True, reason="; ".join(asked.why), made_by=self._made_by))
         else:  # it named what was being done when it was asked
             self.claimed("")
 
@@ -445,7 +446,7 @@ class TaskPlanner:
         if asked.claim is not None and asked.weight == self._weight:
             self._agreed = True
             self._conclude()
-        elif asked.first:
+        elif asked.first and not self._adopted:
             subtasks = ending_with(self.plan.subtasks, self._task.instruction, lambda: self._new_id("t"))
             self._publish(replace(self.plan, complete=True, subtasks=subtasks, made_by=self._made_by))
         elif asked.failed:
