@@ -147,8 +147,10 @@ def test_a_task_is_planned_while_the_model_writes_and_revised_when_something_hap
     assert shown == [("t1", "in the kitchen", ["room"]), ("t2", "said", [])]
     assert [(e.condition, e.response) for e in plan.events] == [("visible('person')", "wave")] and plan.made_by == "openai:any"
     system, blocks = prompt(server.requests[0])
-    assert layer_of(system) is Layer.S2 and "def goto_waypoint" in system and "def visible(" in system
-    assert blocks["TASK"] == [{"instruction": "say hello in the kitchen", "from": "the operator"}]
+    assert layer_of(system) is Layer.S2 and "\ngoto_waypoint(" in system and "\n- visible(" in system
+    (task,) = blocks["TASK"]
+    assert (task["instruction"], task["from"]) == ("say hello in the kitchen", "the operator")
+    assert task.get("at_start", {"room": "hallway"}) == {"room": "hallway"}, "where it began, if that was observed by then"
 
     server.rate, server.answer = None, "<keep/>"
     wait_until(lambda: robot.heard(ModelKind.ANSWERED, "a"), 5.0, "what it cost")
