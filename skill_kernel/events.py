@@ -74,6 +74,11 @@ class CallEvent(EventBase):
         return self.outcome.value if self.outcome is not None else ""
 
     @property
+    def lost(self) -> bool:
+        """Return whether it was cut off, or should have begun and did not. A branch that is not taken is not lost."""
+        return self.outcome is Outcome.INTERRUPTED or (self.outcome is Outcome.DROPPED and bool(self.error_code))
+
+    @property
     def told(self) -> str:
         """Return what is wrong, or else what the skill says."""
         return self.error_msg or self.message

@@ -597,7 +597,7 @@ class _Planned:
         elif event.kind is CallKind.ENDED:
             skill = self.trial.robot.registry.get(event.function)
             grave = event.outcome is Outcome.REFUSED or skill is None or skill.on_failure != "continue"
-            plans.call_ended(event.call_id, CallReport.of(event), grave=grave)
+            plans.call_ended(event.call_id, CallReport.of(event), grave=grave, lost=event.lost)
 
     def _plan(self, plan: Plan) -> None:
         self.deliver(plan)

@@ -9,6 +9,7 @@ import pytest
 from task_kit import OLD, PLAN, SILENT, WITH_EVENT, Bench, planned
 
 from planners.plan import FALLBACK, SubtaskStatus
+from planners.prompts.prompt import CallReport
 from skill_kernel.codes import ModelCode
 
 # -- the first plan -----------------------------------------------------------------------------------------------------
@@ -302,6 +303,17 @@ def test_a_failure_after_the_look_voids_it_until_the_task_is_held_for_done_again
     assert bench.asked[-1].blocks["CLAIM"] == ["(ended)"]
     bench.reply("<achieved/>")
     assert bench.plans[-1].achieved
+
+
+@pytest.mark.parametrize("outcome", ["INTERRUPTED", "DROPPED"])
+def test_a_call_that_is_lost_after_the_look_voids_it(outcome: str) -> None:
+    bench = claimed()
+    bench.reply("<achieved/>")
+    bench.planner.call_ended("c", CallReport("bark", {}, outcome, "the epoch is over"), lost=True)
+    bench.planner.subtask_done("t2")
+    assert not bench.plans[-1].over
+    bench.run(1.0)
+    assert "CLAIM" in bench.asked[-1].blocks
 
 
 def test_a_failure_during_the_look_makes_it_worthless() -> None:

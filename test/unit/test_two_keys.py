@@ -13,7 +13,8 @@ from planners.plan import FALLBACK, Plan, Subtask
 from planners.prompts.prompt import CallReport
 from planners.strategies.layered.criteria import PROOF_S, REFUSALS, trace_accessors
 from planners.strategy import Observed, Paused, Resumed
-from skill_kernel.codes import ModelCode
+from skill_kernel.calls import CallResult
+from skill_kernel.codes import CallCode, ModelCode, Outcome
 from skill_kernel.events import CallKind
 from skill_kernel.guard.condition_text import holds, read_condition
 from skill_kernel.observation.accessors import Accessor, View
@@ -84,6 +85,22 @@ def test_a_failed_last_step_is_held_for_done_anew() -> None:
     bench.plan("walk")
     bench.run(20)
     assert bench.calls() == ["nod"] and bench.ended == [(0, "")] and len(claims(bench)) == 2
+
+
+@pytest.mark.parametrize("outcome", [Outcome.DROPPED, Outcome.INTERRUPTED])
+def test_a_mark_behind_a_call_that_was_never_done_does_not_count(outcome: Outcome) -> None:
+    bench = Bench(script(WALK, then="<step><nod/></step><subtask_complete/>"))
+    end, body = bench.body._end, bench.body
+
+    def lose(call: Any, result: CallResult) -> None:
+        lost = call.function == "walk" and result.outcome is Outcome.DONE
+        end(call, CallResult(outcome, CallCode.STALE_EPOCH, "an interrupt ended all before") if lost else result)
+
+    body._end = lose  # type: ignore[method-assign]
+    bench.plan("walk")
+    bench.run(20)
+    assert bench.calls() == ["nod"] and bench.of("done") == [("t1",)] and bench.ended == [(0, "")]
+    assert len(bench.model.of()) > 1 and len(claims(bench)) == 2
 
 
 def test_a_pause_is_no_time_in_which_nobody_looks() -> None:

@@ -145,7 +145,7 @@ class TaskPlannerNode(RuntimeNode):
         elif event.kind is CallKind.ENDED:
             skill = self._robot.registry.get(event.function)
             grave = event.outcome is Outcome.REFUSED or skill is None or skill.on_failure != "continue"
-            planner.call_ended(event.call_id, CallReport.of(event), grave=grave)
+            planner.call_ended(event.call_id, CallReport.of(event), grave=grave, lost=event.lost)
 
     def _look(self) -> None:
         if self._planners:

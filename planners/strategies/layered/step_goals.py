@@ -68,7 +68,9 @@ class StepBook:
         self.since_mark: list[CallReport] = list(done)
         """Calls that have ended since the last mark was DONE: what has been done of the subtask after it."""
         self.ended = self.failures = 0
-        """Calls that have ended so far, and those of them that failed or were refused."""
+        """Calls that have ended so far, and those of them that failed, were refused or are lost."""
+        self._cut: set[str] = set()
+        """Streams of which a call should have begun and did not: no mark of theirs counts."""
         self.fault = ""
         """The last failure, until a later step has done something."""
         self._fault_in: Item | None = None
@@ -112,6 +114,7 @@ class StepBook:
         self._items.clear()
         self._calls.clear()
         self.streams.clear()
+        self._cut.clear()
         self.fault, self._fault_in, self._cause, self._moved = "", None, None, False
 
     @property
@@ -174,10 +177,12 @@ class StepBook:
             return self._step_ended(call, report)
         if call.function == COMPLETE:
             return self._mark_ended(call, report)
+        self.failures += call.outcome in BAD or call.lost
+        if call.lost and call.outcome is Outcome.DROPPED:
+            self._cut.add(call.stream_id)
         if call.function in SILENT or call.outcome is Outcome.DROPPED:
             return None
         self._report(report)
-        self.failures += call.outcome in BAD
         if all(item.stream_id != call.stream_id for item in self._items):
             return None  # heard of too late: nothing of its stream is left
         if call.outcome in BAD:
@@ -195,6 +200,7 @@ class StepBook:
     def stream_over(self, stream_id: str) -> None:
         """Forget a stream: the scheduler has nothing more of it, and what was never heard of it is lost."""
         self.streams.remove(stream_id)
+        self._cut.discard(stream_id)
         self._items = [item for item in self._items if item.stream_id != stream_id]
         self._calls = {i: c for i, c in self._calls.items() if c.stream_id != stream_id}
 
@@ -215,17 +221,18 @@ class StepBook:
         return StepEnd(item, call.outcome, cause, moved)
 
     def _mark_ended(self, call: CallEvent, report: CallReport) -> StepEnd | None:
-        if call.outcome is Outcome.DONE:
+        outcome = Outcome.DROPPED if call.stream_id in self._cut else call.outcome
+        if outcome is Outcome.DONE:
             self.done.append(report)
             self.since_mark.clear()
         if call.parent_id:
             step = self._running()
-            return StepEnd(Item(call.stream_id, step.subtask, mark=True), call.outcome) if step is not None else None
+            return StepEnd(Item(call.stream_id, step.subtask, mark=True), outcome) if step is not None else None
         item = self._next(call.stream_id, mark=True)
         if item is None:
             return None
         self._items.remove(item)
-        return StepEnd(item, call.outcome)
+        return StepEnd(item, outcome)
 
     def _report(self, report: CallReport) -> None:
         self.done.append(report)

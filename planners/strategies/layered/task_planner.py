@@ -184,10 +184,13 @@ class TaskPlanner:
     def call_started(self, call_id: str, report: CallReport) -> None:
         self._running[call_id] = report
 
-    def call_ended(self, call_id: str, report: CallReport, *, grave: bool = True) -> None:
+    def call_ended(self, call_id: str, report: CallReport, *, grave: bool = True, lost: bool = False) -> None:
         """Note the end of a call; one FAILED or REFUSED makes System 2 look again. Not `grave`: its failure is an answer,
-        such as that a thing is not there, and no sign that the plan is bad."""
+        such as that a thing is not there, and no sign that the plan is bad. `lost`: it was interrupted or never begun, so what
+        was agreed to with it is void."""
         self._running.pop(call_id, None)
+        if lost:
+            self._voided()
         if report.outcome != "DROPPED":
             self._calls.append(report)
         if report.outcome not in ("FAILED", "REFUSED") or self._over:
