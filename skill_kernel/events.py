@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any, TypeAlias
 
-from skill_kernel.codes import ModelCode, Outcome
+from skill_kernel.codes import CallCode, ModelCode, Outcome
 
 CallKind = Enum("CallKind", "QUEUED STARTED RESETTING ENDED CONTENTION", start=0)
 StreamKind = Enum("StreamKind", "STARTED ENDED REPAIR STOP_GENERATION TURN_ENDED", start=0)
@@ -75,8 +75,9 @@ class CallEvent(EventBase):
 
     @property
     def lost(self) -> bool:
-        """Return whether it was cut off, or should have begun and did not. A branch that is not taken is not lost."""
-        return self.outcome is Outcome.INTERRUPTED or (self.outcome is Outcome.DROPPED and bool(self.error_code))
+        """Return whether it was cut off, or the kernel let it not begin. A branch that is not taken is not lost."""
+        held = self.error_code in (CallCode.STALE_EPOCH, CallCode.PROCESS_PAUSED)
+        return self.outcome is Outcome.INTERRUPTED or (self.outcome is Outcome.DROPPED and held)
 
     @property
     def told(self) -> str:

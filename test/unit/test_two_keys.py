@@ -103,6 +103,14 @@ def test_a_mark_behind_a_call_that_was_never_done_does_not_count(outcome: Outcom
     assert len(bench.model.of()) > 1 and len(claims(bench)) == 2
 
 
+def test_a_branch_that_is_not_taken_loses_no_mark() -> None:
+    branches = '<if cond="always"><walk s="1"/></if><else><nod/></else>'
+    bench = Bench(script(f"<step>{branches}</step><subtask_complete/>"))
+    bench.plan("walk or nod")
+    bench.run(10)
+    assert bench.calls() == ["walk"] and bench.of("done") == [("t1",)] and bench.ended == [(0, "")]
+
+
 def test_a_pause_is_no_time_in_which_nobody_looks() -> None:
     bench = Bench(script(WALK), agrees=False)
     bench.plan("walk")
