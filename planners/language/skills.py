@@ -370,7 +370,9 @@ class Attempt:
                 self.verbless = self.verbless and aside
                 self._exact = self._exact or (exact and not aside)
                 return True
-        verb = (self.entry.verb == word.stem or (self.entry.sideways and word.text in _SIDE_VERBS)) and not aside
+        far = any(w.dimension in ("length", "step") for w in self._content)
+        sideways = self.entry.sideways and (word.text in _SIDE_VERBS or (word.meaning == "walk" and far))
+        verb = (self.entry.verb == word.stem or sideways) and (sideways or not aside)
         if not verb and not (word.concept == "look" and self.entry.aims):
             return False
         self.leads, self._exact, self.verbless = True, True, False
@@ -383,7 +385,12 @@ class Attempt:
             if not p.is_number or p.name in self._signs:
                 continue
             sideways = "yaw" in p.roles and direction in ("left", "right")
-            along = direction in ("forward", "backward") and p.dimension == "length" and self.entry.walks
+            along = (
+                direction in ("forward", "backward")
+                and p.dimension == "length"
+                and self.entry.walks
+                and not self.entry.sideways
+            )
             if sideways or along or ("pitch" in p.roles and direction in ("up", "down")):
                 sign = p.sign(direction)
                 if sign < 0 and p.lower is not None and p.lower >= 0:
