@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The paper's 34 tasks, scored with its Behavioral Correctness Metric: our reference streams, the offline command parser
-as a baseline, or a real model (`--model openai:gpt-4.1`, several `--trials`)."""
+as a baseline, or a real model (`--model openai:gpt-4.1`, several `--trials`). The subjective ones are scored where somebody
+judges them (`--judge person`, or a model). `--moving` has the references performed by the simulated robot as well."""
 
 from __future__ import annotations
 
@@ -16,6 +17,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from bench.common import ROOT, Table, Target, arguments, report
 from bench.mutations import equivalent, mutants
 from bench.performing import Performance, Robot, ask, perform
+from bench.rubric import Judge, JudgeError, by_model, by_person
 from bench.scoring import Score, Task, TaskFile, score
 from function_tokens.routines import RoutineStore
 from planners.language.client import OfflineClient
@@ -34,19 +36,27 @@ def offline(store: RoutineStore, robot: Robot) -> ModelClient:
     return OfflineClient(RobotFacts(robot.config.name, "", robot.registry, robot.options), store)
 
 
-def measure(tasks: TaskFile, robot: Robot, contestants: dict[str, Any], trials: int) -> dict[str, dict[str, Any]]:
-    """Scores of each contestant by task. A contestant is None (the reference stream) or what `ask` takes."""
+def measure(
+    tasks: TaskFile, robot: Robot, contestants: dict[str, Any], trials: int, judge: Judge | None = None
+) -> dict[str, dict[str, Any]]:
+    """Scores of each contestant by task, none for a subjective one without a judge. A contestant is None (the reference stream)
+    or what `ask` takes."""
     results: dict[str, dict[str, Any]] = {}
     for name, client in contestants.items():
         by_task: dict[str, Any] = {}
-        for task in tasks.tasks:
+        for task in (t for t in tasks.tasks if t.kind == "objective" or judge is not None):
             runs = [
                 perform(task, task.reference, robot) if client is None else ask(task, client, robot)
                 for _ in range(1 if client is None or name == "offline" else trials)
             ]
-            by_task[task.name] = [_as_json(task, run, score(task, run.calls, tasks.classes, run.error)) for run in runs]
+            by_task[task.name] = [_as_json(task, run, _score(task, run, tasks, judge)) for run in runs]
         results[name] = by_task
     return results
+
+
+def _score(task: Task, run: Performance, tasks: TaskFile, judge: Judge | None) -> Score:
+    rated = judge(task, run.calls) if judge is not None and task.kind == "subjective" else None
+    return score(task, run.calls, tasks.classes, run.error, rated=rated)
 
 
 def mutation_scores(tasks: TaskFile, robot: Robot) -> dict[str, Any]:
@@ -77,26 +87,33 @@ def main() -> int:
     parser = arguments(__doc__)
     parser.add_argument("--model", default="", help="provider:model, as for the planner; default: references and offline")
     parser.add_argument("--trials", type=int, default=3, help="answers of a model a task (default 3, as in the paper)")
+    parser.add_argument("--judge", default="", help="who judges the subjective tasks: person, or provider:model")
     parser.add_argument("--mutations", action=argparse.BooleanOptionalAction, default=True, help="mutate the references")
     options = parser.parse_args()
     robot, tasks = Robot.coco(), TaskFile.load(TASKS)
     contestants: dict[str, Any] = {"reference": None, "offline": lambda store: offline(store, robot)}
-    if options.model:
-        try:
-            models = load_models(ROOT / "config" / "models.yaml")
+    judge = by_person() if options.judge == "person" else None
+    try:
+        models = load_models(ROOT / "config" / "models.yaml")
+        if options.model:
             config = parse_spec(options.model, models)
             contestants[config.name] = make_client(config, offline=lambda: parser.error("offline always runs"))
-        except ConfigError as error:
-            parser.error(str(error))
-    results = measure(tasks, robot, contestants, max(1, options.trials))
+        if options.judge and judge is None:
+            judge = by_model(
+                make_client(parse_spec(options.judge, models), offline=lambda: parser.error("offline is no judge"))
+            )
+        results = measure(tasks, robot, contestants, max(1, options.trials), judge)
+    except (ConfigError, JudgeError) as error:
+        parser.error(str(error))
     mutations = mutation_scores(tasks, robot) if options.mutations else None
     names = list(contestants)
     rows: list[list[object]] = [
-        [t.name, t.kind, t.pattern, t.language, t.size, *(_shown(results[n][t.name]) for n in names)] for t in tasks.tasks
+        [t.name, t.kind, t.pattern, t.language, t.size, *(_shown(results[n].get(t.name, ())) for n in names)]
+        for t in tasks.tasks
     ]
     averages = {
         kind: {n: average(results[n], [t for t in tasks.tasks if kind in ("all", t.kind)]) for n in names}
-        for kind in ("objective", "subjective", "all")
+        for kind in (("objective", "subjective", "all") if judge is not None else ("objective",))
     }
     rows += [[f"average, {kind}", "", "", "", "", *(f"{a[n]:.2f}" for n in names)] for kind, a in averages.items()]
     tables = [
@@ -138,8 +155,8 @@ def _as_json(task: Task, run: Performance, scored: Score) -> dict[str, Any]:
     }
 
 
-def _shown(runs: list[dict[str, Any]]) -> str:
-    return " ".join(f"{run['bcm']:.1f}" for run in runs)
+def _shown(runs: Sequence[dict[str, Any]]) -> str:
+    return " ".join(f"{run['bcm']:.1f}" for run in runs) or "not judged"
 
 
 def _lowest(by_task: dict[str, Any]) -> float:

@@ -4,7 +4,7 @@
 What a task expects is a set of calls with their arguments and relations between their times. C(t) is 1.0 when all of it
 holds and nothing forbidden happened, 0.5 when at least half of it holds, else 0.0. Equation 13 knows only these three
 values, yet table 1 has tenths for the two long instructions; a task with `steps: true` gets the fraction that holds,
-rounded down to tenths.
+rounded down to tenths. A subjective task has a rubric instead: statements that a person or a model judges (rubric.py).
 """
 
 from __future__ import annotations
@@ -12,13 +12,14 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from function_tokens.run_model import CallRun
+from skill_kernel.codes import Outcome
 from skill_kernel.config.yaml_text import read_yaml
 
 EPS_S = 0.05
@@ -31,7 +32,9 @@ NEUTRAL = frozenset({"wait", "sleep", "observe", "plan_done", "speech_role"})
 RESTRICTED = frozenset({"legs", "bgm"})
 """Channels on which a call nobody asked for is a fault; an added smile or nod is none."""
 MOTION = frozenset({"legs", "head", "ear_left", "ear_right"})
-_CJK = re.compile("[\u3400-\u9fff]")
+"""Channels on which an exact task allows no other call."""
+AMOUNTS = frozenset({"times", "distance", "angle"})
+"""Arguments that add up: four waves are also twice two waves."""
 
 Pattern = Literal["sequential", "parallel", "condition", "event"]
 Relation = Literal["before", "overlaps", "during", "together", "until"]
@@ -71,19 +74,6 @@ class Expected(Shape):
         return self
 
 
-class Checks(_Data):
-    """Least that a subjective task must show, judged by structure: numbers of calls by kind, an utterance that
-    overlaps a face or a motion, faces that suit (`faces_of`: a class), words, and the language of most speech."""
-
-    faces: int = 0
-    motions: int = 0
-    utterances: int = 0
-    overlap: bool = True
-    faces_of: str = ""
-    words: str = ""
-    language: Literal["en", "cn", ""] = ""
-
-
 class Turn(_Data):
     """Messages before the instruction."""
 
@@ -108,7 +98,8 @@ class Setup(_Data):
 
 class Task(_Data):
     """One of the 34 tasks. `order` holds relations as [name, first, second, …]; `interrupt_s` is when an external event
-    interrupts everything. `exact` forbids every action that is not expected; `steps` scores in tenths."""
+    interrupts everything. `exact` forbids every motion that is not expected; `steps` scores in tenths. `rubric` is what must
+    be true of the performance of a subjective task."""
 
     name: str
     kind: Literal["objective", "subjective"]
@@ -122,7 +113,7 @@ class Task(_Data):
     interrupt_s: float | None = None
     exact: bool = False
     steps: bool = False
-    checks: Checks | None = None
+    rubric: tuple[str, ...] = ()
     actions: int = 0
     """|A(t)| of a subjective task; that of an objective one is the number of its expected actions."""
 
@@ -134,8 +125,8 @@ class Task(_Data):
                 raise ValueError(f"{self.name}: '{relation}' is no relation of two or more actions")
             if unknown := sorted(set(ids) - names):
                 raise ValueError(f"{self.name}: the order names '{unknown[0]}', which is not expected")
-        if (self.kind == "objective") != bool(self.expect) or (self.kind == "subjective") != (self.checks is not None):
-            raise ValueError(f"{self.name}: an objective task needs `expect`, a subjective one `checks`")
+        if (self.kind == "objective") != bool(self.expect) or (self.kind == "subjective") != bool(self.rubric):
+            raise ValueError(f"{self.name}: an objective task needs `expect`, a subjective one a `rubric`")
         return self
 
     @property
@@ -158,8 +149,7 @@ class TaskFile(_Data):
     @model_validator(mode="after")
     def _classes_exist(self) -> TaskFile:
         for task in self.tasks:
-            named = {e.of_class for e in task.expect.values()} | ({task.checks.faces_of} if task.checks else set())
-            if unknown := sorted(named - set(self.classes) - {""}):
+            if unknown := sorted({e.of_class for e in task.expect.values()} - set(self.classes) - {""}):
                 raise ValueError(f"{task.name}: there is no class '{unknown[0]}'; known: {', '.join(self.classes)}")
         return self
 
@@ -194,24 +184,71 @@ def s_max(actions: int) -> int:
     return 2 if actions <= 2 else 5 if actions <= 5 else 10
 
 
-def score(task: Task, records: Sequence[CallRun], classes: Mapping[str, Sequence[Shape]], error: str = "") -> Score:
-    """C(t) of a schedule. `error` is what ended the stream, if something did: then it is not fully correct."""
+def score(
+    task: Task,
+    records: Sequence[CallRun],
+    classes: Mapping[str, Sequence[Shape]],
+    error: str = "",
+    *,
+    rated: Mapping[str, bool] | None = None,
+    slack_s: float = 0.0,
+) -> Score:
+    """C(t) of a schedule. `error` is what ended the stream, if something did: then it is not fully correct. `rated` is what a
+    judge says of a subjective task's rubric, `slack_s` how far apart measured times may be that are one instant.
+
+    Raises ValueError for a subjective task that nobody has judged: its calls alone say nothing of it.
+    """
     faults = [f"{r.function}: {r.outcome_name} {r.error}".strip() for r in records if r.outcome in ("REFUSED", "FAILED")]
     if task.interrupt_s is None:
         faults += [f"{r.function}: {r.outcome_name}" for r in records if r.outcome in ("DROPPED", "INTERRUPTED")]
     if error:
         faults.append(error)
-    if task.checks is not None:
-        verdicts = _structure(task.checks, records, classes)
-        return _graded(task, verdicts, faults, {})
-    matched = _Matcher(task, records, classes).best()
+    if task.kind == "subjective":
+        if rated is None:
+            raise ValueError(f"{task.name} is judged by a person or a model, with its rubric")
+        return _graded(task, rated, faults, {})
+    ways = (_compared(task, way, classes, faults, slack_s) for way in (records, joined(records, slack_s)))
+    return max(ways, key=lambda scored: scored.correctness)
+
+
+def _compared(
+    task: Task, records: Sequence[CallRun], classes: Mapping[str, Sequence[Shape]], faults: Sequence[str], slack_s: float
+) -> Score:
+    matched = _Matcher(task, records, classes, slack_s).best()
     verdicts = {name: name in matched for name in task.expect}
-    verdicts.update({" ".join(rule): _holds(rule, matched) for rule in task.order})
+    verdicts.update({" ".join(rule): _holds(rule, matched, slack_s) for rule in task.order})
     used = {r.call_id for r in matched.values()}
-    for record in records:
-        if record.call_id not in used and record.start_s is not None and _is_extra(record, task):
-            faults.append(f"{record.function} was not asked for")
-    return _graded(task, verdicts, faults, matched)
+    extra = [
+        f"{r.function} was not asked for"
+        for r in records
+        if r.call_id not in used and r.start_s is not None and _is_extra(r, task)
+    ]
+    return _graded(task, verdicts, [*faults, *extra], matched)
+
+
+def joined(records: Sequence[CallRun], slack_s: float = 0.0) -> list[CallRun]:
+    """Return the calls with those as one that follow each other at once and differ in an amount of the same sign alone."""
+    parts: list[CallRun] = []
+    for record in sorted(records, key=lambda r: (r.start_s is None, r.start_s or 0.0)):
+        at = next((i for i in reversed(range(len(parts))) if set(parts[i].channels) & set(record.channels)), None)
+        before = parts[at] if at is not None else None
+        if at is None or before is None or not _goes_on(before, record, slack_s):
+            parts.append(record)
+            continue
+        sums = {n: v + record.arguments[n] if n in AMOUNTS else v for n, v in before.arguments.items()}
+        parts[at] = replace(before, arguments=sums, end_s=record.end_s)
+    return parts
+
+
+def _goes_on(before: CallRun, after: CallRun, slack_s: float) -> bool:
+    if before.function != after.function or {before.outcome, after.outcome} != {Outcome.DONE}:
+        return False
+    if before.end_s is None or after.start_s is None or abs(after.start_s - before.end_s) > EPS_S + slack_s:
+        return False
+    one, two = before.arguments, after.arguments
+    amounts = AMOUNTS & set(one)
+    same = one.keys() == two.keys() and all(one[name] == two[name] for name in one.keys() - amounts)
+    return bool(amounts) and same and all(one[name] * two[name] > 0 for name in amounts)
 
 
 def shape_matches(expected: Expected, record: CallRun, classes: Mapping[str, Sequence[Shape]]) -> bool:
@@ -238,28 +275,29 @@ def _graded(task: Task, verdicts: Mapping[str, bool], faults: Sequence[str], mat
 def _is_extra(record: CallRun, task: Task) -> bool:
     if record.function in NEUTRAL or record.function == "text":
         return False
-    return task.exact or bool(RESTRICTED & set(record.channels))
+    return bool((RESTRICTED | MOTION if task.exact else RESTRICTED) & set(record.channels))
 
 
-def _holds(rule: Sequence[str], matched: Mapping[str, CallRun]) -> bool:
+def _holds(rule: Sequence[str], matched: Mapping[str, CallRun], slack_s: float = 0.0) -> bool:
     relation, *names = rule
     if any(name not in matched for name in names):
         return False
     calls = [matched[name] for name in names]
     spans = [(r.start_s or 0.0, r.end_s or 0.0) for r in calls]
     pairs = list(zip(spans, spans[1:], strict=False))
+    instant_s = EPS_S + slack_s
     if relation == "before":
-        return all(a[1] <= b[0] + EPS_S for a, b in pairs)
+        return all(a[1] <= b[0] + instant_s for a, b in pairs)
     if relation == "together":
         starts = [s[0] for s in spans]
-        return max(starts) - min(starts) <= TOGETHER_S
+        return max(starts) - min(starts) <= TOGETHER_S + slack_s
     if relation == "overlaps":
         return all(min(a[1], b[1]) - max(a[0], b[0]) > EPS_S for a, b in pairs)
     (begin, end), inner = spans[0], spans[1:]
     if relation == "during":
-        return all(b - EPS_S <= begin and end <= e + EPS_S for b, e in inner)
+        return all(b - instant_s <= begin and end <= e + instant_s for b, e in inner)
     last = max(e for _, e in inner)
-    return begin <= min(b for b, _ in inner) + EPS_S and last - EPS_S <= end <= last + RESET_S
+    return begin <= min(b for b, _ in inner) + instant_s and last - instant_s <= end <= last + RESET_S + slack_s
 
 
 class _Matcher:
@@ -268,9 +306,11 @@ class _Matcher:
 
     LIMIT = 4000
 
-    def __init__(self, task: Task, records: Sequence[CallRun], classes: Mapping[str, Sequence[Shape]]) -> None:
+    def __init__(
+        self, task: Task, records: Sequence[CallRun], classes: Mapping[str, Sequence[Shape]], slack_s: float = 0.0
+    ) -> None:
         ordered = sorted((r for r in records if r.start_s is not None), key=lambda r: r.start_s or 0.0)
-        self._task = task
+        self._task, self._slack_s = task, slack_s
         self._records = ordered
         self._names = list(task.expect)
         self._shapes = [task.expect[n].model_dump_json() for n in self._names]
@@ -291,7 +331,7 @@ class _Matcher:
         if k == len(self._names):
             self._leaves += 1
             matched = {name: self._records[i] for name, i in taken.items()}
-            value = len(taken) + sum(_holds(rule, matched) for rule in self._task.order)
+            value = len(taken) + sum(_holds(rule, matched, self._slack_s) for rule in self._task.order)
             if value > self._best_value:
                 self._best, self._best_value = dict(taken), value
             return
@@ -306,32 +346,6 @@ class _Matcher:
             del taken[name]
         if not free:
             self._search(k + 1, taken)
-
-
-def _structure(checks: Checks, records: Sequence[CallRun], classes: Mapping[str, Sequence[Shape]]) -> dict[str, bool]:
-    done = [r for r in records if r.outcome == "DONE" and r.start_s is not None]
-    spoken = [r for r in done if r.function == "text"]
-    faces = [r for r in done if "face" in r.channels]
-    motions = [r for r in done if MOTION & set(r.channels)]
-    speech = " ".join(_spoken(r) for r in spoken)
-    shown = [*faces, *motions]
-    overlap = any(_holds(("overlaps", "a", "b"), {"a": a, "b": b}) for a in spoken for b in shown)
-    verdicts = {
-        f"{checks.faces} faces": len(faces) >= checks.faces,
-        f"{checks.motions} motions": len(motions) >= checks.motions,
-        f"{checks.utterances} utterances": len(spoken) >= checks.utterances,
-    }
-    if checks.overlap:
-        verdicts["speech overlaps a face or a motion"] = overlap
-    if checks.faces_of:
-        suits = any(shape.matches(r) for r in faces for shape in classes[checks.faces_of])
-        verdicts[f"a face of {checks.faces_of}"] = suits
-    if checks.words:
-        verdicts[f"words like {checks.words}"] = re.search(checks.words, speech) is not None
-    if checks.language:
-        chinese = len(_CJK.findall(speech)) * 2 > len(re.findall(r"\w", speech))
-        verdicts[f"speech in {checks.language}"] = bool(speech) and chinese == (checks.language == "cn")
-    return verdicts
 
 
 def _spoken(record: CallRun) -> str:

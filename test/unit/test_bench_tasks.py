@@ -12,6 +12,7 @@ from bench.bench_coco_tasks import TASKS
 from bench.bench_table3 import Pattern, _as_text, _completed, patterns
 from bench.mutations import equivalent, mutants, tree
 from bench.performing import Robot, ask, perform
+from bench.rubric import JudgeError, by_model, by_person, statements
 from bench.scoring import Task, TaskFile, score
 from planners.models.base import CancelToken, Finished, ModelEvent, ModelRequest, TextDelta
 
@@ -75,7 +76,8 @@ def test_the_tasks_are_those_of_table_1() -> None:
 @pytest.mark.parametrize("name", OBJECTIVE + SUBJECTIVE)
 def test_a_reference_stream_scores_full(name: str) -> None:
     done = perform(BY_NAME[name], BY_NAME[name].reference, ROBOT)
-    scored = score(BY_NAME[name], done.calls, FILE.classes, done.error)
+    rated = dict.fromkeys(statements(BY_NAME[name]), True) if name in SUBJECTIVE else None
+    scored = score(BY_NAME[name], done.calls, FILE.classes, done.error, rated=rated)
     assert (scored.missing, scored.faults, scored.correctness) == ((), (), 1.0)
 
 
@@ -123,24 +125,53 @@ def test_the_tree_of_a_reference_is_the_same_stream(name: str) -> None:
     assert equivalent(perform(task, task.reference, ROBOT), perform(task, again, ROBOT), FILE.classes)
 
 
-@pytest.mark.parametrize("name", SUBJECTIVE)
-def test_a_subjective_task_wants_speech_movement_and_a_face(name: str) -> None:
+def test_a_subjective_task_is_scored_by_who_sees_it_and_never_by_its_calls() -> None:
+    task = BY_NAME["Express Sadness"]
+    done = perform(task, '<display_face face="sad">banana</display_face><spider_stand/>', ROBOT)
+    with pytest.raises(ValueError, match="judged by a person or a model"):
+        score(task, done.calls, FILE.classes)
+    model = _Scripted("1: yes\n2: no\n3: no\n4: yes", "1: yes\n2: yes", "\n".join(f"{n}: yes" for n in range(1, 5)))
+    judge = by_model(model)
+    assert score(task, done.calls, FILE.classes, rated=judge(task, done.calls)).bcm(task) == 0.5
+    asked = model.requests[0].messages[0].text
+    assert '"banana"' in asked and 'display face (face "sad"' in asked and all(line in asked for line in task.rubric)
+    with pytest.raises(JudgeError, match="statement 3"):
+        judge(task, done.calls)
+    assert score(task, done.calls, FILE.classes, "it broke off", rated=judge(task, done.calls)).bcm(task) == 0.5
+
+
+def test_a_person_judges_one_statement_after_the_other(capsys: pytest.CaptureFixture[str]) -> None:
+    task = BY_NAME["Spider-Man Pose & Quote"]
+    done = perform(task, task.reference, ROBOT)
+    answers = iter(["y", "", "no", "Yes", "y", "y"])
+    assert list(by_person(lambda statement: next(answers))(task, done.calls).values()) == [True, False, True, True, True]
+    assert "great responsibility" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("name", "stream"),
+    [
+        ("Greet and Smile", 'Hi there!<display_face face="smile"/>'),
+        ("Demo 3 Actions Live", '<display_face face="happy"/>{reference}'),
+        ("Numbered Steps", "{reference}".replace("One", "1")),
+        ("Wave & Happy Face", '<display_face face="happy">' + '<spider_wave_move times="2"/>' * 2 + "</display_face>"),
+        (
+            "Triangle Walk",
+            '<spider_run_distance distance="15"/><spider_run_distance distance="15"/><spider_rotate angle="120"/>' * 3,
+        ),
+        ("Long Instr. Dance (EN)", "{reference}".replace("360", "300")),
+    ],
+)
+def test_another_way_to_do_what_was_said_scores_full(name: str, stream: str) -> None:
     task = BY_NAME[name]
-    assert bcm(task, "Hello.") < 1.0
-    assert bcm(task, task.reference + "<jump/>") < 1.0
-    assert bcm(task, "") == 0.0
-    without_text = "".join(c.source() for c in _without_text(task.reference))
-    assert bcm(task, without_text) < 1.0
+    assert bcm(task, stream.format(reference=task.reference)) == 1.0
 
 
-def _without_text(stream: str) -> list:
-    root = tree(stream)
-    stack = [root]
-    while stack:
-        node = stack.pop()
-        node.children = [c for c in node.children if c.name]
-        stack += node.children
-    return root.children
+def test_amounts_add_up_only_where_nothing_lies_between() -> None:
+    task = BY_NAME["Wave & Happy Face"]
+    wave, frame = '<spider_wave_move times="2"/>', '<display_face face="happy">{}</display_face>'
+    assert bcm(task, frame.format(wave * 3)) < 1.0
+    assert bcm(task, frame.format(f"{wave}<spider_rotate angle='20'/>{wave}")) < 1.0
 
 
 def test_a_class_of_interchangeable_calls_counts_as_one() -> None:
