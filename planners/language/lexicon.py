@@ -71,8 +71,11 @@ PHRASES = {
     tuple(phrase.split()): tuple(plain.split()) for plain, said in _WORDS["phrases"].items() for phrase in said.split(", ")
 }
 """Phrases and the plain words they stand for; words with @ are marks for the parser."""
-CHINESE: dict[str, str] = {word: plain for plain, words in _WORDS["chinese"].items() for word in words.split()}
-"""Chinese words and the English ones they stand for."""
+_COMMANDS, _LABELS = (
+    {word: plain for plain, words in _WORDS[kind].items() for word in words.split()} for kind in ("chinese", "labels")
+)
+CHINESE: dict[str, str] = _COMMANDS | _LABELS
+"""Chinese words and the English ones they stand for; of several for one the first is what people say."""
 
 
 def spoken(value: str, *, chinese: bool) -> str:
@@ -87,7 +90,7 @@ _DIGIT = "[一二两三四五六七八九]"
 _NUMERALS = f"(?:(?:(?:零?{_DIGIT}?[十百千])+(?:零{_DIGIT}|(?<=十){_DIGIT})?)|零|{_DIGIT})"
 """No `一两` (one or two) and no `三百五`, which may be 305 or 350."""
 CHINESE_NUMBER = re.compile(f"{_NUMERALS}(?:点[零一二三四五六七八九]+)?(?={_CHINESE_UNIT}|[个张](?=圈))")
-_APART = {(word[0], word[1:]): word for word in CHINESE if len(word) > 1}
+_APART = {(word[0], word[1:]): word for word in _COMMANDS if len(word) > 1}
 CHINESE_APART = re.compile(
     rf"(?P<verb>{'|'.join(sorted({v for v, _ in _APART}))})(?:(?P<number>(?!一[下个张]){_NUMERALS})(?P<unit>[下次声张个])"
     rf"|一?(?P=verb)|一?[下个张])(?P<object>{'|'.join(sorted({o for _, o in _APART}, key=len, reverse=True))})(?!吗)"

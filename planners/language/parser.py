@@ -281,6 +281,9 @@ class InstructionReader:
             offers, odd_words = self._offers(kept, error), set(error.words)
             unknown = [self._quote(w) for w in self._whole_words(kept) if not odd_words.isdisjoint(w)][:2]
             unknown = [] if any(w.text == "of" for w in kept) and offers else unknown
+            strange = all(w.text.isascii() and not self._matcher.knows(w) for w in error.words)
+            if offers and unknown and strange and not hints:
+                raise Unclear("no_object", offers, what=shown(unknown[0], MAX_QUOTED)) from error
             numbers = all(w.kind == "number" for w in error.words)
             if unknown and (numbers or unknown != [self._quote(kept)]):
                 said = shown("”, “".join(unknown), MAX_QUOTED)
@@ -358,7 +361,9 @@ class InstructionReader:
             if way is not None and way.travels and not way.verbless:
                 try:
                     act = self._clause(words[at:], mends=False)
-                except Unclear:
+                except Unclear as error:
+                    if error.key == "no_object":
+                        raise
                     return None
                 return None if act.verbless else in_sequence([way, act], self._options.tag("wait"))
         return None

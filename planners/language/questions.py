@@ -42,7 +42,6 @@ class Question:
 
 WORDS: dict[str, Any] = read_yaml(text_beside(__file__, "questions.yaml"), strict=True)
 ROWS = [tuple(row.split(": ", 1)) for row in WORDS["forms"].splitlines()]
-_ENGLISH_NAMES = CHINESE | {chinese: name for name, chinese in WORDS["names"].items()}
 _STAND_FOR = {word.replace("_", " "): name for name, words in WORDS["stand_for"].items() for word in words.split()}
 _CHINESE_NAMES: dict[str, str] = {name: chinese for chinese, name in reversed(CHINESE.items())} | WORDS["names"]
 _DEEDS = {"please", "go", "walk", "search", "look", "take", "approach", "turn", "wait", "say", "follow"}
@@ -60,8 +59,13 @@ _SPAN = re.compile(rf"\b(?:(?:in|within|during|over|for) )?(?:the )?(?:last|past
 _AGO = re.compile(rf"\b(?:about )?{_COUNT} {_UNIT} ago\b")
 _DAYS = re.compile(
     r"\b(?:(?P<half>this|yesterday|today in the|in the) (?P<part>morning|afternoon|evening)|(?P<day>today|yesterday|tonight))\b"
+    r"|(?:今天|昨天|今|昨)(?P<span>早上|上午|下午|晚上|晚)|今天|昨天"
 )
-_PARTS = {"morning": (5, 12), "afternoon": (12, 18), "evening": (18, 24)}
+_PARTS = {
+    **dict.fromkeys(("morning", "早上", "上午"), (5, 12)),
+    **dict.fromkeys(("afternoon", "下午"), (12, 18)),
+    **dict.fromkeys(("evening", "晚上", "晚"), (18, 24)),
+}
 _MARKS = re.compile(r"[?!.,;:\"“”。、]+")
 _IS = re.compile(r"\b(what|who|where|how|there)'s\b")
 _JOINED = re.compile(r"[,，]|\b(?:and|then)\b")
@@ -124,7 +128,12 @@ def _plain(text: str, names: str) -> str:
     plain = _IS.sub(r"\1 is", _MARKS.sub(" ", clean(text).lower()))
     if names:
         plain = re.sub(rf"^ *(?:(?:hey|hi|ok|okay|hello|你好) *)?(?:{names})(?: +|$|(?={_CJK}))", "", plain)
-    return re.sub(rf"\s+(?={_CJK})|(?<={_CJK})\s+", "", plain.replace("您", "你")).strip()
+    return _closed_up(plain.replace("您", "你")).strip()
+
+
+def _closed_up(text: str) -> str:
+    """Return a text without the spaces beside Chinese characters."""
+    return re.sub(rf"\s+(?={_CJK})|(?<={_CJK})\s+", "", text)
 
 
 def _without_address(plain: str) -> str:
@@ -135,7 +144,7 @@ def _named(words: str) -> str:
     """Return the English name of what is named in Chinese; English words as they are."""
     if not _CHINESE_TEXT.search(words):
         return words
-    return _ENGLISH_NAMES.get(words) or " ".join(w.text for w in plain_words(words) if w.text not in FILLERS)
+    return CHINESE.get(words) or " ".join(w.text for w in plain_words(words) if w.text not in FILLERS)
 
 
 def _time(plain: str, now_s: float) -> tuple[str, float | None, float | None]:
@@ -149,10 +158,15 @@ def _time(plain: str, now_s: float) -> tuple[str, float | None, float | None]:
     if found := _DAYS.search(plain):
         day = time.localtime(now_s)
         midnight = time.mktime((day.tm_year, day.tm_mon, day.tm_mday, 0, 0, 0, 0, 0, -1))
-        midnight -= DAY_S if "yesterday" in found.group() else 0.0
-        since_h, until_h = (18, 24) if found["day"] == "tonight" else _PARTS.get(found["part"], (0, 24))
+        midnight -= DAY_S if "yesterday" in found.group() or "昨" in found.group() else 0.0
+        since_h, until_h = (18, 24) if found["day"] == "tonight" else _PARTS.get(found["part"] or found["span"], (0, 24))
         return _without(plain, found), midnight + since_h * 3600.0, midnight + until_h * 3600.0
     return plain, None, None
+
+
+def times_in(text: str, now_s: float) -> tuple[float | None, float | None]:
+    """Return since when and until when a text means by its words of time; None where it names none."""
+    return _time(_plain(text, ""), now_s)[1:]
 
 
 def _number(word: str) -> float:
@@ -160,7 +174,7 @@ def _number(word: str) -> float:
 
 
 def _without(plain: str, found: re.Match[str]) -> str:
-    return " ".join(f"{plain[: found.start()]} {plain[found.end() :]}".split())
+    return _closed_up(" ".join(f"{plain[: found.start()]} {plain[found.end() :]}".split()))
 
 
 def listed(items: Iterable[str], limit: int = 8) -> str:
@@ -188,8 +202,17 @@ def with_article(label: str) -> str:
 
 def same_thing(wanted: str, name: str) -> bool:
     """Return whether a name is meant: the same words, one more or one less before the last, in singular or plural."""
-    asked, known = (
-        [w[:-1] if len(w) > 3 and w.endswith("s") and not w.endswith("ss") else w for w in text.casefold().split()]
-        for text in (wanted, readable(name))
-    )
+    asked, known = _singular(wanted), _singular(readable(name))
     return bool(asked and known) and asked[-1] == known[-1] and (set(asked) <= set(known) or set(known) <= set(asked))
+
+
+def names(text: str, name: str) -> bool:
+    """Return whether a text names a thing, in English or Chinese."""
+    known = _singular(readable(name))
+    said, chinese = _singular(_MARKS.sub(" ", text)), chinese_name(name)
+    spoken = any(said[i : i + len(known)] == known for i in range(len(said)))
+    return bool(known) and (spoken or (bool(_CHINESE_TEXT.search(chinese)) and chinese in text))
+
+
+def _singular(text: str) -> list[str]:
+    return [w[:-1] if len(w) > 3 and w.endswith("s") and not w.endswith("ss") else w for w in text.casefold().split()]
