@@ -21,9 +21,12 @@ PLANNING_OUTCOMES = ("DONE", "FAILED", "INTERRUPTED")
 MAX_HISTORY = 30
 """Number of such calls, the newest, that are published."""
 
-_COMMON_FIELDS = [f for f in ProcessState.get_fields_and_field_types() if hasattr(Process, f) or f in Process.__annotations__]
-"""Fields that message and process have under one name."""
-_TOTALS = ("calls_done", "calls_failed", "prompt_tokens", "completion_tokens", "cost_usd")
+
+def _shared(process: Process, kind: Any) -> dict[str, Any]:
+    """Return what a process and a message of this kind have under one name, and what is alike in all of them."""
+    same = {name: getattr(process, name) for name in kind.get_fields_and_field_types() if hasattr(process, name)}
+    numbers = {"status": int(process.status), "achievement": int(process.achievement), "error_code": process.code}
+    return {**same, **numbers, "usage": [LayerUsage(**asdict(u)) for u in process.usage]}
 
 
 def process_state(process: Process) -> ProcessState:
@@ -32,18 +35,13 @@ def process_state(process: Process) -> ProcessState:
     history = [call for call in process.history if call.outcome in PLANNING_OUTCOMES][-MAX_HISTORY:] if replanned else []
     converted = {
         "source": int(process.source),
-        "status": int(process.status),
-        "achievement": int(process.achievement),
         "pause_causes": sorted(process.pause_causes),
-        "subsystems": list(process.subsystems),
-        "fired_events": list(process.fired_events),
         "history": [_record(call) for call in history],
-        "usage": [LayerUsage(**asdict(u)) for u in process.usage],
         "degraded": _degraded_text(process),
+        "created": time_message(process.created_s),
+        "ended": time_message(process.ended_s),
     }
-    times = {"created": time_message(process.created_s), "ended": time_message(process.ended_s)}
-    common = {name: getattr(process, name) for name in _COMMON_FIELDS}
-    return ProcessState(error_code=process.code, **{**common, **converted, **times})
+    return ProcessState(**{**_shared(process, ProcessState), **converted})
 
 
 def process_of(state: ProcessState) -> Process:
@@ -58,14 +56,9 @@ def task_result(process: Process) -> RunTask.Result:
     """Return the result of a task for its client."""
     summary = f"{process.calls_done} calls done, {process.calls_failed} failed or refused"
     return RunTask.Result(
-        status=int(process.status),
-        achievement=int(process.achievement),
-        error_code=process.code,
         error_msg=process.message,
-        process_id=process.process_id,
         summary=f"{summary}; without its model: {_degraded_text(process)}" if process.degraded else summary,
-        usage=[LayerUsage(**asdict(u)) for u in process.usage],
-        **{name: getattr(process, name) for name in _TOTALS},
+        **_shared(process, RunTask.Result),
     )
 
 
