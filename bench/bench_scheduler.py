@@ -157,7 +157,7 @@ def kernel_latency(registry: SkillRegistry, trials: int) -> list[float]:
     """Seconds from `feed('>')` to the first statement of the skill, through the kernel and its thread."""
     loop = Loop()
     executor = KernelExecutor(loop, registry)
-    parser, scheduler = _shell(Mapper.for_robot(ROBOT, registry), executor)
+    parser, scheduler = _shell(Mapper(ROBOT, registry), executor)
     times = []
     for trial in range(trials):
         BEGUN.clear()
@@ -207,7 +207,7 @@ def together(registry: SkillRegistry, trials: int, make: Callable[[Loop], Noting
     for _ in range(trials):
         loop = Loop()
         executor = make(loop)
-        parser, scheduler = _shell(Mapper.for_robot(ROBOT, registry), executor)
+        parser, scheduler = _shell(Mapper(ROBOT, registry), executor)
         BEGUN.clear()
         _feed(parser, scheduler, "<hold/>" + "".join(f'<act n="{n}"/>' for n in range(CHANNELS)))
         (_, first), executor.started = executor.started[0], []
@@ -272,7 +272,7 @@ def waiting(registry: SkillRegistry, seconds: float) -> dict[str, float]:
     """Share of a core while one call runs in the kernel and the loop waits for it, beside a process that sleeps."""
     loop = Loop()
     executor = KernelExecutor(loop, registry)
-    parser, scheduler = _shell(Mapper.for_robot(ROBOT, registry), executor)
+    parser, scheduler = _shell(Mapper(ROBOT, registry), executor)
     idle = subprocess.Popen([sys.executable, "-c", _IDLE, str(seconds)], stdout=subprocess.PIPE, text=True)
     cpu, wall = time.process_time(), time.monotonic()
     _feed(parser, scheduler, f'<hold seconds="{seconds}"/>')
@@ -290,7 +290,7 @@ def main() -> None:
     parser.add_argument("--wait-s", type=float, default=10.0, help="how long the waiting call takes (default 10)")
     options = parser.parse_args()
     coco = RobotConfig.load("coco")
-    mapper = Mapper.for_robot(coco, SkillRegistry.from_modules(coco.skills, text_skill=coco.text_skill))
+    mapper = Mapper(coco, SkillRegistry.from_modules(coco.skills, text_skill=coco.text_skill))
     functions: list[Any] = [act, hold]
     registry = SkillRegistry(f.__robot_skill__ for f in functions)
     few = max(20, options.trials // 25)

@@ -27,11 +27,18 @@ from skill_kernel.codes import CallCode, Outcome
 from skill_kernel.config.sections import shown
 from skill_kernel.config.yaml_text import is_file
 from skill_kernel.events import CallEvent, Notice, RunEvent, StreamEvent, StreamKind
+from skill_kernel.robot import RobotConfig, SubsystemConfig
 from skill_kernel.skills.registry import RegistryError, SkillRegistry
 from skill_kernel.skills.skill import SkillDefinitionError
 
 TEXT_NOMINAL_S = 1.0
 """Duration of an utterance when the skill set has no skill that speaks text."""
+
+_SHARED, _PARALLEL = (SubsystemConfig(exclusive_per_process=False, parallel=parallel) for parallel in (False, True))
+ANY_ROBOT = RobotConfig(
+    name="robot", skills=["skills"], subsystems={"SOUND": _SHARED, "default": _PARALLEL, "DEFAULT": _PARALLEL}
+)
+"""Robot of a file of skills alone: the subsystems that several processes may use where no robot's file says more (TypeGo 4)."""
 
 
 class VirtualExecutor:

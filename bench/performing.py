@@ -57,7 +57,7 @@ class Robot:
         """CoCo as configured."""
         config = RobotConfig.load("coco")
         registry = SkillRegistry.from_modules(config.skills, text_skill=config.text_skill)
-        return cls(config, registry, Mapper.for_robot(config, registry))
+        return cls(config, registry, Mapper(config, registry))
 
     @property
     def options(self) -> GrammarOptions:

@@ -13,16 +13,10 @@ from function_tokens.builtins import BUILTINS, RESERVED, STEP_ALIASES, STEP_BUIL
 from function_tokens.parsing.tokens import NO_VALUE
 from skill_kernel.codes import CallCode
 from skill_kernel.config.sections import nearest, shown
-from skill_kernel.robot import WRAPPERS, RobotConfig
+from skill_kernel.robot import RobotConfig
 from skill_kernel.skills.arguments import BOOLEANS, ArgumentError, bind
 from skill_kernel.skills.registry import SYNC, SkillRegistry
 from skill_kernel.skills.skill import MAIN, Skill, SkillDefinitionError
-
-SHARED = {MAIN: False, "default": False, "DEFAULT": False, "SOUND": False}
-"""Subsystems that several processes may use, where no robot file says otherwise (TypeGo 4)."""
-
-PARALLEL = frozenset({"default", "DEFAULT"})
-"""Subsystems that run several calls at a time, where no robot file says otherwise."""
 
 
 @dataclass(frozen=True)
@@ -53,45 +47,33 @@ class Refusal:
 
 @dataclass
 class Mapper:
-    """Resolve tokens against a skill set, which may be replaced at any time by assigning `registry`.
+    """Resolve tokens against a robot's skill set, which may be replaced at any time by assigning `registry`.
 
     `exclusive` tells per subsystem whether only one process may use it; an unknown subsystem counts as exclusive.
-    `parallel` names those that run several calls at a time. `builtin_names` are the robot's own tags for built-ins,
-    `limits` its bounds for parameters marked `Limited`. Raises SkillDefinitionError when a skill takes a reserved name.
+    `parallel` names those that run several calls at a time. Raises SkillDefinitionError when a skill takes a reserved name.
     """
 
+    robot: RobotConfig
     registry: SkillRegistry
-    exclusive: Mapping[str, bool] = field(default_factory=lambda: dict(SHARED))
-    parallel: frozenset[str] = PARALLEL
-    limits: Mapping[str, tuple[float, float]] = field(default_factory=dict)
-    builtin_names: Mapping[str, str] = field(default_factory=dict)
-    wrappers: Iterable[str] = WRAPPERS
+    exclusive: Mapping[str, bool] = field(init=False)
+    parallel: frozenset[str] = field(init=False)
 
     def __post_init__(self) -> None:
-        taken = sorted((RESERVED | set(self.builtin_names)) & set(self.registry.names))
+        subsystems, names = self.robot.subsystems.items(), self.robot.builtin_names
+        self.exclusive = {MAIN: False, **{name: s.exclusive_per_process for name, s in subsystems}}
+        self.parallel = frozenset(name for name, s in subsystems if s.parallel)
+        taken = sorted((RESERVED | set(names)) & set(self.registry.names))
         if taken:
             raise SkillDefinitionError(f"skill '{taken[0]}' has the name of a built-in; give it another one")
-        unknown = sorted(set(self.builtin_names.values()) - set(BUILTINS))
+        unknown = sorted(set(names.values()) - set(BUILTINS))
         if unknown:
             raise SkillDefinitionError(f"builtin_names: there is no built-in '{unknown[0]}'; known: {', '.join(BUILTINS)}")
-
-    @classmethod
-    def for_robot(cls, robot: RobotConfig, registry: SkillRegistry) -> Mapper:
-        """Return the mapper of a configured robot with a skill set."""
-        return cls(
-            registry,
-            exclusive={MAIN: False, **{n: s.exclusive_per_process for n, s in robot.subsystems.items()}},
-            parallel=frozenset(n for n, s in robot.subsystems.items() if s.parallel),
-            limits=robot.limits,
-            builtin_names=robot.builtin_names,
-            wrappers=robot.wrappers,
-        )
 
     def map(self, name: str, attrs: Mapping[str, str], *, strict: bool = False) -> Mapped | Refusal | None:
         """Return what a start tag or an empty-element tag stands for, None for one that only wraps others: its children run as
         if it were not there. Never raises for what a model wrote. Unless `strict`, a value that can only mean one that fits is
         taken for it (semantics 2.2)."""
-        builtin = BUILTINS.get(self.builtin_names.get(name, name))
+        builtin = BUILTINS.get(self.robot.builtin_names.get(name, name))
         if builtin is not None:
             return self._bind(builtin, _named(attrs, "id", "name") if builtin.name == "run" else attrs)
         if name == "else" and attrs:
@@ -100,9 +82,9 @@ class Mapper:
             return self._step_builtin(builtin, attrs)
         if (skill := self.registry.get(name)) is not None:
             return self._bind(skill, attrs, mends=not strict)
-        if name in self.wrappers:
+        if name in self.robot.wrappers:
             return None
-        known = [*self.registry.names, *BUILTINS, *self.builtin_names]
+        known = [*self.registry.names, *BUILTINS, *self.robot.builtin_names]
         hint = nearest(name, [*known, *STEP_BUILTINS]) or f"; known: {', '.join(known[:40])}"
         meant = self.registry.get(next(iter(difflib.get_close_matches(name[:80], self.registry.names, n=1)), ""))
         ends = meant is None or self._matters(meant)
@@ -111,7 +93,7 @@ class Mapper:
     def _bind(self, skill: Skill, attrs: Mapping[str, str], *, mends: bool = False) -> Mapped | Refusal:
         builtin = skill.name in RESERVED
         try:
-            bound = bind(skill, {k: v for k, v in attrs.items() if k != SYNC}, self.limits, mends=mends)
+            bound = bind(skill, {k: v for k, v in attrs.items() if k != SYNC}, self.robot.limits, mends=mends)
             sync = _sync(attrs)
         except ArgumentError as error:
             ends = not builtin and self._matters(skill)

@@ -90,7 +90,7 @@ def dry_run(
 
 def _mapper(robot: str, skills: Path | None) -> tuple[Mapper, Review, Callable[[str], str]]:
     """Return the mapper, what a review of the robot found, and a function that names the fault of a condition."""
-    from bench.dry_run import skills_of
+    from bench.dry_run import ANY_ROBOT, skills_of
     from function_tokens.mapper import Mapper
     from skill_kernel.review import Review, remarks_on, review
     from skill_kernel.robot import RobotConfig, RobotConfigError
@@ -102,12 +102,12 @@ def _mapper(robot: str, skills: Path | None) -> tuple[Mapper, Review, Callable[[
             config = RobotConfig.load(robot)
             registry = SkillRegistry.from_modules(config.skills, text_skill=config.text_skill)
             found = review(robot)
-            return Mapper.for_robot(config, registry), found, _checking(config)
+            return Mapper(config, registry), found, _checking(config)
         sys.path.append(str(skills.resolve().parent))  # a file may import its neighbours, which replace no other module
         registry = skills_of(skills)
         empty = f"{skills} declares no skill: @robot_skill(…) stands before functions at the top level of the file"
         remarks = [remark for skill in registry for remark in remarks_on(skill)] if len(registry) else [empty]
-        return Mapper(registry), Review((), tuple(remarks)), lambda condition: ""
+        return Mapper(ANY_ROBOT, registry), Review((), tuple(remarks)), lambda condition: ""
     except (RegistryError, RobotConfigError, SkillDefinitionError) as error:
         fail(error, command="dry-run")
 

@@ -115,7 +115,7 @@ class VirtualRobot:
         virtual = (replace(skill, function=partial(self._performed, skill.function)) for skill in self.registry)
         self.skills = SkillRegistry(virtual, text_skill=config.text_skill)
         self.turns: Turns
-        self.mapper = Mapper.for_robot(config, self.registry)
+        self.mapper = Mapper(config, self.registry)
         self.routines = RoutineStore(folder / "routines.json", clock=time.time)
         fields = {name: field.role for name, field in config.observation.items() if field.serialise.prompt}
         options = GrammarOptions(config.builtin_names, config.limits)

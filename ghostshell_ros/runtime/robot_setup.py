@@ -78,7 +78,7 @@ def declare_robot(node: RuntimeNode) -> RobotSetup:
     try:
         config = RobotConfig.load(robot)
         registry = SkillRegistry.from_modules(config.skills, text_skill=config.text_skill)
-        mapper = Mapper.for_robot(config, registry)
+        mapper = Mapper(config, registry)
     except (RobotConfigError, RegistryError, SkillDefinitionError) as error:
         raise NodeStartError(f"robot '{robot}': {error}") from error
     store = RoutineStore(data_folder(folder) / config.name / "routines.json", clock=time.time)

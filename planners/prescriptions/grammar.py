@@ -217,7 +217,7 @@ class Grammar:
         self.vocabulary = vocabulary
         self.commands = CommandParser(vocabulary.skills, (), options, robot.name)
         self._conditions = Conditions(vocabulary.accessors, tuple(robot.rooms))
-        self._mapper = Mapper.for_robot(robot, vocabulary.skills)
+        self._mapper = Mapper(robot, vocabulary.skills)
         self._stop, self._sleep = options.tag("stop"), options.tag("sleep")
 
     def read(self, sentence: str) -> Reading:

@@ -52,7 +52,7 @@ class Robot:
         options = GrammarOptions(config.builtin_names, config.limits)
         self.skills = skills
         self.facts = RobotFacts(config.name, config.description, skills, options)
-        self.mapper = Mapper.for_robot(config, skills)
+        self.mapper = Mapper(config, skills)
         self.grammar = StreamGrammar(skills, options)
 
     def request(self, words: str, prompt: str = "short", tokens: int = 120) -> ModelRequest:

@@ -374,7 +374,7 @@ def test_the_planners_prompt_has_the_observation_while_there_is_an_observer(
     planner, observer = RuntimeNode("planner", namespace=namespace), RuntimeNode("observer", namespace=namespace)
     registry = SkillRegistry.from_modules(KALOS.skills, text_skill=KALOS.text_skill)
     routines = RoutineStore(tmp_path / "routines.json", clock=time.time)
-    scene = Scene(planner, RobotSetup(KALOS, registry, Mapper.for_robot(KALOS, registry), routines))
+    scene = Scene(planner, RobotSetup(KALOS, registry, Mapper(KALOS, registry), routines))
     told = observer.create_publisher(ObservationMsg, "observation", OBSERVATION)
     host(planner, observer)
     assert scene.observed() is None

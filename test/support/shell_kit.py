@@ -5,8 +5,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from bench.dry_run import ANY_ROBOT
 from function_tokens.mapper import Mapper
 from skill_kernel import Content, SkillReturn, robot_skill
+from skill_kernel.robot import SubsystemConfig
 from skill_kernel.skills.registry import SkillRegistry
 
 
@@ -67,7 +69,9 @@ SKILLS = SkillRegistry([f.__robot_skill__ for f in (walk, turn, spin, nod, swing
 
 def mapper() -> Mapper:
     """Return a mapper over the small skill set; bgm is shared, the rest exclusive."""
-    return Mapper(SKILLS, exclusive={"main": False, "bgm": False, "default": False})
+    shared, parallel = (SubsystemConfig(exclusive_per_process=False, parallel=parallel) for parallel in (False, True))
+    subsystems = {"bgm": shared, "default": parallel, "DEFAULT": parallel}
+    return Mapper(ANY_ROBOT.model_copy(update={"subsystems": subsystems}), SKILLS)
 
 
 @dataclass(eq=False)

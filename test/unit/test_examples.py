@@ -117,7 +117,7 @@ def test_its_skills_move_the_joints_they_say(pan_tilt: tuple[RobotConfig, SkillR
 
 
 def _performed(source: str, config: RobotConfig, registry: SkillRegistry) -> DryRun:
-    return dry_run(source, Mapper.for_robot(config, registry), mode="strict")
+    return dry_run(source, Mapper(config, registry), mode="strict")
 
 
 def test_a_dry_run_orders_its_calls_by_channel(pan_tilt: tuple[RobotConfig, SkillRegistry]) -> None:

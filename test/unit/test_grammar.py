@@ -34,7 +34,7 @@ class Robot:
     def __init__(self, name: str) -> None:
         config = RobotConfig.load(name)
         skills = SkillRegistry.from_modules(config.skills, text_skill=config.text_skill)
-        self.mapper = Mapper.for_robot(config, skills)
+        self.mapper = Mapper(config, skills)
         self.grammar = StreamGrammar(skills, GrammarOptions(config.builtin_names, config.limits), ROUTINES)
         self.strings = Gbnf(self.grammar.gbnf())
 

@@ -52,7 +52,7 @@ def _read(text: str) -> Reading:
 def test_a_command_becomes_this_stream_and_it_runs(text: str, expected: str) -> None:
     reading = _read(text)
     assert (reading.source, reading.trouble) == (expected, None)
-    mapper = Mapper(registry(), limits=OPTIONS.limits, builtin_names=OPTIONS.builtin_names)
+    mapper = Mapper(config(), registry())
     assert all(call.outcome == "DONE" for call in dry_run(reading.source, mapper, mode="strict").calls)
 
 

@@ -30,7 +30,7 @@ class Shown:
     def __init__(self, name: str) -> None:
         robot = RobotConfig.load(name)
         self.registry = SkillRegistry.from_modules(robot.skills, text_skill=robot.text_skill)
-        self.mapper = Mapper.for_robot(robot, self.registry)
+        self.mapper = Mapper(robot, self.registry)
         fields = {key: field.role for key, field in robot.observation.items() if field.serialise.prompt}
         options = GrammarOptions(robot.builtin_names, robot.limits)
         facts = RobotFacts(

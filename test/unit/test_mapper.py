@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 from shell_kit import SKILLS, mapper
 
-from bench.dry_run import DryRun, dry_run
+from bench.dry_run import ANY_ROBOT, DryRun, dry_run
 from function_tokens.mapper import Mapped, Mapper, Refusal
 from function_tokens.routines import RoutineStore
 from skill_kernel import CallCode, Content, SkillDefinitionError, SkillReturn, robot_skill
-from skill_kernel.robot import RobotConfig
+from skill_kernel.robot import RobotConfig, SubsystemConfig
 from skill_kernel.skills.registry import SkillRegistry
 
 
@@ -38,7 +38,7 @@ def tell(text: Content) -> SkillReturn:
     """Tell."""
 
 
-ODD = Mapper(SkillRegistry([f.__robot_skill__ for f in (point, drive, tell)]))
+ODD = Mapper(ANY_ROBOT, SkillRegistry([f.__robot_skill__ for f in (point, drive, tell)]))
 
 
 def refusal(name: str, attrs: Mapping[str, str], by: Mapper | None = None) -> Refusal:
@@ -71,7 +71,8 @@ def test_refusals_name_what_may_have_been_meant_and_end_the_turn_only_for_motion
 
 
 def test_the_channels_one_may_stop_are_shown_as_they_are_named() -> None:
-    robot = Mapper(SKILLS, exclusive={"ear_left": True, "ear_right": True})
+    ear = SubsystemConfig(exclusive_per_process=True, parallel=False)
+    robot = Mapper(ANY_ROBOT.model_copy(update={"subsystems": {"ear_left": ear, "ear_right": ear}}), SKILLS)
     assert "ear_left, ear_right" in refusal("stop", {"channel": "wings"}, robot).message
     assert "ear_{" not in refusal("stop", {"channel": "wings"}, robot).message
     assert isinstance(mapper().map("stop", {"channel": "ear_left"}), Mapped)
@@ -167,9 +168,8 @@ def test_declarations_that_cannot_work_are_refused_by_name() -> None:
 )
 def test_coco_takes_a_number_with_the_unit_it_is_declared_in(name: str, attrs: dict[str, str], value: float) -> None:
     robot = RobotConfig.load("coco")
-    found = Mapper.for_robot(robot, SkillRegistry.from_modules(robot.skills)).map(name, attrs)
+    found = Mapper(robot, SkillRegistry.from_modules(robot.skills)).map(name, attrs)
     assert isinstance(found, Mapped) and found.arguments[next(iter(attrs))] == value
     assert isinstance(
-        Mapper.for_robot(robot, SkillRegistry.from_modules(robot.skills)).map("spider_run_distance", {"distance": "0.2 m"}),
-        Refusal,
+        Mapper(robot, SkillRegistry.from_modules(robot.skills)).map("spider_run_distance", {"distance": "0.2 m"}), Refusal
     )

@@ -13,7 +13,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from thorough import examples
 
-from bench.dry_run import DryRun, dry_run, skills_of
+from bench.dry_run import ANY_ROBOT, DryRun, dry_run, skills_of
 from function_tokens.mapper import Mapper
 from function_tokens.routines import Routine, RoutineStore
 from planners.language.lexicon import FILLERS, LIGHT
@@ -42,7 +42,8 @@ def _read(text: str, robot: str = "coco", last: str = "", routines: list[Routine
 
 def _performed(source: str, robot: str = "coco") -> DryRun:
     skills, options = ROBOTS[robot]
-    mapper = Mapper(skills, limits=options.limits, builtin_names=options.builtin_names)
+    settings = {"limits": options.limits, "builtin_names": options.builtin_names}
+    mapper = Mapper(ANY_ROBOT.model_copy(update=settings), skills)
     with tempfile.TemporaryDirectory() as folder:
         run = dry_run(source, mapper, mode="strict", routines=RoutineStore(Path(folder) / "routines.json", clock=lambda: 0.0))
     assert run.error is None

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from kalos_fake import registry
-from layer_prompts import OPTIONS, S1P, S2, baseline, call, observed, thing
+from kalos_fake import config, registry
+from layer_prompts import S1P, S2, baseline, call, observed, thing
 from typer.testing import CliRunner
 
 from bench.baselines import ReactPlanner
@@ -222,7 +222,7 @@ def test_a_wrong_answer_is_another_one_that_could_be_meant(answer: str) -> None:
     robot = Question(S2, ("",)).robot
     spoiled = {wrong_call(answer, robot, random.Random(i)) for i in range(20)}
     assert answer not in spoiled
-    mapper = Mapper(registry(), limits=OPTIONS.limits)
+    mapper = Mapper(config(), registry())
     for text in (t for t in spoiled if "<step>" in t or t.startswith(("<search", "<rotate"))):
         assert all(call.outcome == "DONE" for call in dry_run(text, mapper, mode="strict").calls), text
 

@@ -6,8 +6,8 @@ from __future__ import annotations
 import re
 
 import pytest
-from kalos_fake import registry
-from layer_prompts import OPTIONS, advised, baseline, call, judged, observed, planned, said, stream_planner, thing
+from kalos_fake import config, registry
+from layer_prompts import advised, baseline, call, judged, observed, planned, said, stream_planner, thing
 
 from bench.baselines import PlanAndExecutePlanner, ReactPlanner
 from bench.dry_run import dry_run
@@ -139,7 +139,7 @@ def test_a_stream_stops_where_a_result_is_needed_and_goes_on_from_it() -> None:
     ],
 )
 def test_whatever_it_plans_the_robot_can_do(instruction: str) -> None:
-    mapper = Mapper(registry(), limits=OPTIONS.limits, builtin_names=OPTIONS.builtin_names)
+    mapper = Mapper(config(), registry())
     for request in (
         baseline(PlanAndExecutePlanner).begin(instruction, known=Known(observed())),
         stream_planner().begin(instruction, known=Known(observed())),
