@@ -5,8 +5,7 @@ Measurements in, joint targets out; it knows neither ROS nor a simulated world.
 """
 
 import math
-from collections.abc import Mapping
-from dataclasses import astuple, dataclass, field
+from dataclasses import astuple, dataclass
 
 import mujoco
 import numpy as np
@@ -37,47 +36,31 @@ class Posture:
     rear_feet: float = 0.0
 
 
-@dataclass(frozen=True)
-class GaitConfig:
-    """Set dimensions in m, times in s, speeds in m/s and rad/s. The defaults are Kalos's."""
-
-    hip_x: float = 0.1934
-    hip_y: float = 0.0465
-    abduction: float = 0.0955
-    thigh: float = 0.213
-    calf: float = 0.213
-    foot_radius: float = 0.023
-    stance_y: float = 0.17
-    """Lateral distance of the feet from the middle, a little wider than the hips."""
-    period: float = 0.32
-    duty: float = 0.58
-    """Part of the period that a foot is on the ground."""
-    lift: float = 0.055
-    placing: float = 0.15
-    """Distance that a foot lands further out for each m/s that the trunk is too fast, in s."""
-    learning: float = 1.0
-    """Rate at which the walked velocity is corrected by the measured one, in 1/s."""
-    filter_time: float = 0.03
-    """Time over which the measured velocity is smoothed, as the trunk sways with each step."""
-    slip: float = 1.22
-    """Factor by which the feet must be faster than the trunk."""
-    trim: tuple[float, float] = (0.11, 0.0)
-    """Speed the feet must walk for the trunk to stay in place; learned further while walking."""
-    max_linear: tuple[float, float] = (0.6, 0.3)
-    max_turn: float = 1.5
-    max_foot_speed: float = 0.75
-    """Speed of a foot that walking and turning together may ask for; more is scaled down."""
-    acceleration: float = 1.5
-    turn_acceleration: float = 6.0
-    command_timeout: float = 0.25
-    posture_time: float = 1.2
-    max_attitude: tuple[float, float, float] = (0.35, 0.40, 0.40)
-    attitude_rate: float = 1.6
-    lower: tuple[float, float, float] = (-1.05, -1.57, -2.72)
-    upper: tuple[float, float, float] = (1.05, 3.4, -0.84)
-    postures: Mapping[str, Posture] = field(
-        default_factory=lambda: {"stand": Posture(0.30), "sit": Posture(0.215, -0.58, -0.05, 0.06), "lie": Posture(0.105)}
-    )
+# Kalos's body and gait: dimensions in m, times in s, speeds in m/s and rad/s.
+HIP_X, HIP_Y, ABDUCTION = 0.1934, 0.0465, 0.0955
+THIGH, CALF, FOOT_RADIUS = 0.213, 0.213, 0.023
+STANCE_Y = 0.17
+"""Lateral distance of the feet from the middle, a little wider than the hips."""
+PERIOD, DUTY, LIFT = 0.32, 0.58, 0.055
+"""A step's time, the part of it that a foot is on the ground, and the height of a lifted foot."""
+PLACING = 0.15
+"""Distance that a foot lands further out for each m/s that the trunk is too fast, in s."""
+LEARNING = 1.0
+"""Rate at which the walked velocity is corrected by the measured one, in 1/s."""
+FILTER_TIME = 0.03
+"""Time over which the measured velocity is smoothed, as the trunk sways with each step."""
+SLIP = 1.22
+"""Factor by which the feet must be faster than the trunk."""
+TRIM = (0.11, 0.0)
+"""Speed the feet must walk for the trunk to stay in place; learned further while walking."""
+MAX_VELOCITY = np.array([0.6, 0.3, 1.5])
+FOOT_SPEED = 0.75
+"""Speed of a foot that walking and turning together may ask for; more is scaled down."""
+ACCELERATION = np.array([1.5, 1.5, 6.0])
+COMMAND_TIMEOUT, POSTURE_TIME = 0.25, 1.2
+MAX_ATTITUDE, ATTITUDE_RATE = np.array([0.35, 0.40, 0.40]), 1.6
+LOWER, UPPER = (-1.05, -1.57, -2.72), (1.05, 3.4, -0.84)
+POSTURES = {"stand": Posture(0.30), "sit": Posture(0.215, -0.58, -0.05, 0.06), "lie": Posture(0.105)}
 
 
 class Gait:
@@ -89,9 +72,8 @@ class Gait:
     """
 
     def __init__(self) -> None:
-        self.config = c = GaitConfig()
-        self._hips = np.stack([_FRONT * c.hip_x, _LEFT * c.hip_y, np.zeros(4)], axis=1)
-        self._places = np.stack([_FRONT * c.hip_x, _LEFT * c.stance_y, np.zeros(4)], axis=1)
+        self._hips = np.stack([_FRONT * HIP_X, _LEFT * HIP_Y, np.zeros(4)], axis=1)
+        self._places = np.stack([_FRONT * HIP_X, _LEFT * STANCE_Y, np.zeros(4)], axis=1)
         self.reset()
 
     def reset(self) -> None:
@@ -103,7 +85,7 @@ class Gait:
         self._attitude_wish = np.zeros(3)
         self._attitude = np.zeros(3)
         self._posture = "stand"
-        self._former = self.config.postures["stand"]
+        self._former = POSTURES["stand"]
         self._blend = 1.0
         self._posture_at = -math.inf
         self._phase = 0.0
@@ -114,22 +96,20 @@ class Gait:
         self._swinging = np.zeros(4, dtype=bool)
         self._heading = 0.0
         self._measured_velocity = np.zeros(2)
-        self._correction = np.array(self.config.trim)
+        self._correction = np.array(TRIM)
 
     def command(self, forward: float, left: float, turn: float) -> None:
         """Wish a velocity in m/s and rad/s. It is clamped to the limits; one that is not finite is zero."""
-        c = self.config
         wish = np.array([forward, left, turn])
-        limits = np.array([*c.max_linear, c.max_turn])
-        wish = np.clip(wish, -limits, limits) if np.isfinite(wish).all() else np.zeros(3)
-        feet = math.hypot(wish[0], wish[1]) + abs(wish[2]) * math.hypot(c.hip_x, c.stance_y)
-        self._wish = wish * min(1.0, c.max_foot_speed / max(feet, 1e-9))
+        wish = np.clip(wish, -MAX_VELOCITY, MAX_VELOCITY) if np.isfinite(wish).all() else np.zeros(3)
+        feet = math.hypot(wish[0], wish[1]) + abs(wish[2]) * math.hypot(HIP_X, STANCE_Y)
+        self._wish = wish * min(1.0, FOOT_SPEED / max(feet, 1e-9))
         self._wished_at = self._time
 
     def set_posture(self, posture: str) -> None:
-        """Go into a posture of the configuration, from wherever it is. Raises ValueError for another name."""
-        if posture not in self.config.postures:
-            raise ValueError(f"there is no posture '{posture}'; use one of {', '.join(self.config.postures)}")
+        """Go into one of `POSTURES`, from wherever it is. Raises ValueError for another name."""
+        if posture not in POSTURES:
+            raise ValueError(f"there is no posture '{posture}'; use one of {', '.join(POSTURES)}")
         self._posture_at = self._time
         if posture != self._posture:
             self._former, self._posture, self._blend = self._stance(), posture, 0.0
@@ -142,18 +122,17 @@ class Gait:
     def set_attitude(self, roll: float, pitch: float, yaw: float) -> None:
         """Wish an attitude of the trunk in rad (REP 103: positive pitch is nose down), clamped; it is held."""
         wish = np.array([roll, pitch, yaw])
-        limits = np.array(self.config.max_attitude)
-        self._attitude_wish = np.clip(wish, -limits, limits) if np.isfinite(wish).all() else np.zeros(3)
+        self._attitude_wish = np.clip(wish, -MAX_ATTITUDE, MAX_ATTITUDE) if np.isfinite(wish).all() else np.zeros(3)
 
     def standing(self) -> Vector:
         """Return the joint positions of the stance in rad."""
         feet = self._places.copy()
-        feet[:, 2] = self.config.foot_radius - self.standing_height()
+        feet[:, 2] = FOOT_RADIUS - self.standing_height()
         return self.inverse(feet).reshape(12)
 
     def standing_height(self) -> float:
         """Return the height of the trunk over the floor, in m."""
-        return self.config.postures["stand"].height
+        return POSTURES["stand"].height
 
     @property
     def state(self) -> str:
@@ -184,31 +163,29 @@ class Gait:
         return self._targets(angular_velocity, roll, pitch)
 
     def _ramp(self, dt: float) -> None:
-        c = self.config
-        fresh = self._time - self._wished_at <= c.command_timeout
+        fresh = self._time - self._wished_at <= COMMAND_TIMEOUT
         may_walk = self._posture == "stand" and self._blend >= 1.0
         wish = self._wish if fresh and may_walk else np.zeros(3)
-        most = np.array([c.acceleration, c.acceleration, c.turn_acceleration]) * dt
+        most = ACCELERATION * dt
         self._velocity += np.clip(wish - self._velocity, -most, most)
-        renewed = self._time - self._posture_at <= c.command_timeout
+        renewed = self._time - self._posture_at <= COMMAND_TIMEOUT
         if not self._stepping and self._blend < 1.0 and renewed:
-            self._blend = min(1.0, self._blend + dt / c.posture_time)
+            self._blend = min(1.0, self._blend + dt / POSTURE_TIME)
         attitude = np.zeros(3) if self._stepping else self._attitude_wish
-        rate = c.attitude_rate * dt
+        rate = ATTITUDE_RATE * dt
         self._attitude += np.clip(attitude - self._attitude, -rate, rate)
 
     def _step(self, dt: float, velocity: Vector, yaw: float, moving: bool) -> None:
         """Move the feet of the trot: those on the ground backwards under the trunk, the others to where they will land."""
-        c = self.config
-        self._phase = (self._phase + dt / c.period) % 1.0
+        self._phase = (self._phase + dt / PERIOD) % 1.0
         phases = (self._phase + _PHASES) % 1.0
-        swinging = phases >= c.duty
+        swinging = phases >= DUTY
         landed = self._swinging & ~swinging
         lifting = swinging & ~self._swinging
         self._lifted_from[lifting] = self._feet[lifting]
         self._swinging = swinging
 
-        self._measured_velocity += (velocity[:2] - self._measured_velocity) * min(1.0, dt / c.filter_time)
+        self._measured_velocity += (velocity[:2] - self._measured_velocity) * min(1.0, dt / FILTER_TIME)
         vx, vy, turn = self._velocity
         self._heading += turn * dt
         off = math.atan2(math.sin(self._heading - yaw), math.cos(self._heading - yaw))
@@ -216,23 +193,23 @@ class Gait:
         self._heading = yaw + off
         turn = turn + 2.5 * off
         error = np.array([vx, vy]) - self._measured_velocity
-        self._correction = np.clip(self._correction + c.learning * error * dt, -0.25, 0.25)
-        vx, vy = c.slip * np.array([vx, vy]) + self._correction
+        self._correction = np.clip(self._correction + LEARNING * error * dt, -0.25, 0.25)
+        vx, vy = SLIP * np.array([vx, vy]) + self._correction
 
         ground = ~swinging
         drift = np.stack([vx - turn * self._feet[:, 1], vy + turn * self._feet[:, 0], np.zeros(4)], axis=1)
         self._feet[ground] -= drift[ground] * dt
         self._feet[ground, 2] = 0.0
         if swinging.any():
-            half = c.duty * c.period / 2.0
+            half = DUTY * PERIOD / 2.0
             landing = self._places.copy()
-            caught = np.clip(c.placing * error, -0.06, 0.06)
+            caught = np.clip(PLACING * error, -0.06, 0.06)
             landing[:, 0] += (vx - turn * self._places[:, 1]) * half - caught[0]
             landing[:, 1] += (vy + turn * self._places[:, 0]) * half - caught[1]
-            s = np.clip((phases - c.duty) / (1.0 - c.duty), 0.0, 1.0)[:, None]
+            s = np.clip((phases - DUTY) / (1.0 - DUTY), 0.0, 1.0)[:, None]
             smooth = s * s * (3.0 - 2.0 * s)
             path = self._lifted_from + (landing - self._lifted_from) * smooth
-            path[:, 2] = c.lift * np.sin(math.pi * s[:, 0])
+            path[:, 2] = LIFT * np.sin(math.pi * s[:, 0])
             self._feet[swinging] = path[swinging]
         if moving:
             self._calm_steps = 0
@@ -247,14 +224,14 @@ class Gait:
 
     def _stance(self) -> Posture:
         """Return the stance between the posture it left and the one it goes to."""
-        a, b = self._former, self.config.postures[self._posture]
+        a, b = self._former, POSTURES[self._posture]
         if self._blend >= 1.0:
             return b
         s = self._blend * self._blend * (3.0 - 2.0 * self._blend)
         return Posture(*(x + (y - x) * s for x, y in zip(astuple(a), astuple(b), strict=True)))
 
     def _targets(self, rates: Vector, roll: float, pitch: float) -> Vector:
-        c, stance = self.config, self._stance()
+        stance = self._stance()
         wished = self._attitude + np.array([0.0, stance.pitch, 0.0])
         if self._stepping:
             wished = wished + np.array(
@@ -267,22 +244,21 @@ class Gait:
         feet = self._feet.copy()
         feet[:, 0] -= stance.forward
         feet[2:, 0] += stance.rear_feet
-        feet[:, 2] += c.foot_radius - stance.height
+        feet[:, 2] += FOOT_RADIUS - stance.height
         return self.inverse(feet @ rotation(*wished)).reshape(12)
 
     def inverse(self, feet: Vector) -> Vector:
         """Return joint angles (4, 3) that put the feet's centres at points of the body's frame, or as near as they reach."""
-        c = self.config
         p = feet - self._hips
         x, y, z = p[:, 0], p[:, 1], p[:, 2]
-        offset = _LEFT * c.abduction
-        down = np.sqrt(np.maximum(y * y + z * z - c.abduction**2, 1e-6))
+        offset = _LEFT * ABDUCTION
+        down = np.sqrt(np.maximum(y * y + z * z - ABDUCTION**2, 1e-6))
         hip = np.arctan2(z, y) - np.arctan2(-down, offset)
         hip = np.arctan2(np.sin(hip), np.cos(hip))
-        cosine = (x * x + down * down - c.thigh**2 - c.calf**2) / (2.0 * c.thigh * c.calf)
+        cosine = (x * x + down * down - THIGH**2 - CALF**2) / (2.0 * THIGH * CALF)
         knee = -np.arccos(np.clip(cosine, -1.0, 1.0))
-        thigh = np.arctan2(-x, down) - np.arctan2(c.calf * np.sin(knee), c.thigh + c.calf * np.cos(knee))
-        return np.clip(np.stack([hip, thigh, knee], axis=1), c.lower, c.upper)
+        thigh = np.arctan2(-x, down) - np.arctan2(CALF * np.sin(knee), THIGH + CALF * np.cos(knee))
+        return np.clip(np.stack([hip, thigh, knee], axis=1), LOWER, UPPER)
 
 
 def euler(quaternion: Vector) -> tuple[float, float, float]:
@@ -299,3 +275,15 @@ def rotation(roll: float, pitch: float, yaw: float) -> Vector:
     mujoco.mju_euler2Quat(quaternion, np.array([roll, pitch, yaw]), "XYZ")
     mujoco.mju_quat2Mat(matrix, quaternion)
     return matrix.reshape(3, 3)
+
+
+def turned(yaw: float) -> Vector:
+    """Return the quaternion (w, x, y, z) of a heading in rad."""
+    return np.array([math.cos(yaw / 2), 0.0, 0.0, math.sin(yaw / 2)])
+
+
+def times(left: npt.ArrayLike, right: npt.ArrayLike) -> Vector:
+    """Return the product of two quaternions (w, x, y, z)."""
+    product = np.empty(4)
+    mujoco.mju_mulQuat(product, np.asarray(left), np.asarray(right))
+    return product

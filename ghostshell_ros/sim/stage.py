@@ -11,6 +11,7 @@ import mujoco
 import numpy as np
 from pydantic import ConfigDict, Field, TypeAdapter
 
+from ghostshell_ros.sim.gait import turned
 from ghostshell_ros.sim.world import SimWorld, SimWorldError
 from skill_kernel.config.sections import shown
 from skill_kernel.skills.drivers import Pose2D
@@ -104,7 +105,7 @@ class Actors:
         data = self._world.data
         data.mocap_pos[mover.number][:2] = x, y
         if mover.turns:
-            data.mocap_quat[mover.number] = _turned(direction if mover.goal >= mover.at else direction + math.pi)
+            data.mocap_quat[mover.number] = turned(direction if mover.goal >= mover.at else direction + math.pi)
 
     def _robot_in_doorway(self) -> bool:
         pose = self._world.base().pose
@@ -182,18 +183,12 @@ class Stage:
     def _put(self, name: str, spot: Pose2D) -> None:
         model, data = self._world.model, self._world.data
         body = self._world.base_id if name == ROBOT else model.body(name).id
-        turned = _turned(spot.yaw)
         if (mocap := int(model.body_mocapid[body])) >= 0:
-            data.mocap_pos[mocap][:2], data.mocap_quat[mocap] = (spot.x, spot.y), turned
+            data.mocap_pos[mocap][:2], data.mocap_quat[mocap] = (spot.x, spot.y), turned(spot.yaw)
             return
         joint = model.body_jntadr[body]
         at, speed = int(model.jnt_qposadr[joint]), int(model.jnt_dofadr[joint])
-        data.qpos[at : at + 2], data.qpos[at + 3 : at + 7] = (spot.x, spot.y), turned
+        data.qpos[at : at + 2], data.qpos[at + 3 : at + 7] = (spot.x, spot.y), turned(spot.yaw)
         if name != ROBOT:
             data.qpos[at + 2] = model.body_pos[body][2]
         data.qvel[speed : speed + 6] = 0.0
-
-
-def _turned(yaw: float) -> np.ndarray:
-    """Return the quaternion (w, x, y, z) of a heading in rad."""
-    return np.array([math.cos(yaw / 2), 0.0, 0.0, math.sin(yaw / 2)])

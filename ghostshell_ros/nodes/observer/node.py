@@ -134,7 +134,10 @@ class ObserverNode(RuntimeNode):
             message_type, take_in = kinds[process.function]
         else:
             assert isinstance(process, Take)
-            message_type = self._interface(name, config.source.type)
+            try:
+                message_type = interface(config.source.type)
+            except ImportError as error:
+                raise NodeStartError(f"field '{name}': {error}") from error
             take_in = partial(self._on_value, self._reader(name, process, message_type))
 
         def heard(message: Any) -> None:
@@ -143,12 +146,6 @@ class ObserverNode(RuntimeNode):
                 self._publish_at_once()
 
         self.create_subscription(message_type, topic, heard, qos)
-
-    def _interface(self, name: str, interface_name: str) -> Any:
-        try:
-            return interface(interface_name)
-        except ImportError as error:
-            raise NodeStartError(f"field '{name}': {error}") from error
 
     def _reader(self, name: str, process: Take, message_type: Any) -> Callable[[Any], Any]:
         """Return a function that reads the value at the path. Raises NodeStartError for a path that an empty message lacks."""
@@ -222,9 +219,6 @@ class ObserverNode(RuntimeNode):
         # A value that holds until it changes was measured when it came, however old its stamp is.
         ages = config.max_age_s is not None
         at = self._measured_at(config.source.topic, message) if ages else self.steady_now()
-        self._take(name, read, message, at)
-
-    def _take(self, name: str, read: Callable[[Any], Any], message: Any, at: float) -> None:
         try:
             value = read(message)
         except (LookupError, ValueError, AttributeError, TypeError) as error:

@@ -1,19 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """Publish the simulated robot's frames and description, by which other tools draw it."""
 
-import math
 from collections.abc import Iterable
 from pathlib import Path
 
 import mujoco
 import numpy as np
-from geometry_msgs.msg import Quaternion, TransformStamped
+from geometry_msgs.msg import TransformStamped
 from nav_msgs.msg import Odometry
 from rclpy.qos import QoSProfile
 from std_msgs.msg import Header, String
 from tf2_msgs.msg import TFMessage
 
 from ghostshell_ros.nodes.sim.sim_sensors import Simulated
+from ghostshell_ros.sim.gait import times, turned
 from ghostshell_ros.sim.world import BaseState
 from ghostshell_ros.wire.qos import LATCHED
 
@@ -23,6 +23,8 @@ OPTICAL = np.array([0.5, -0.5, 0.5, -0.5])
 """Rotation from a camera's frame (x forwards) to its optical frame (z forwards, x to the right), REP 103; w first."""
 MUJOCO_CAMERA = np.array([0.0, 1.0, 0.0, 0.0])
 """Rotation from MuJoCo's camera (looking along -z, x to the right) to the optical frame."""
+INVERSE = (1, -1, -1, -1)
+"""Factors that make a rotation the opposite one."""
 
 
 class SimFrames:
@@ -40,7 +42,7 @@ class SimFrames:
         self._base = self._frame("odom", "base_link")
         self._laser: TransformStamped | None = None
         if mujoco.mj_name2id(model, mujoco.mjtObj.mjOBJ_SITE, "laser") >= 0:
-            self._laser = _placed(self._frame("base_link", "laser"), model.site("laser").pos)
+            self._laser, self._laser_at = self._frame("base_link", "laser"), model.site("laser").pos
         robot, still = {world.base_id}, []
         self._links: list[tuple[int, int, TransformStamped]] = []
         for body in range(world.base_id + 1, model.nbody):
@@ -56,7 +58,7 @@ class SimFrames:
         self._due_s = 0.0
 
         seen, at = model.camera(camera), model.body(model.cam_bodyid[model.camera(camera).id]).name
-        link = _times(_times(seen.quat, MUJOCO_CAMERA), OPTICAL * (1, -1, -1, -1))
+        link = times(times(seen.quat, MUJOCO_CAMERA), OPTICAL * INVERSE)
         still.append(_placed(self._frame(at, "camera_link"), seen.pos, link))
         still.append(_placed(self._frame("camera_link", "camera_optical_frame"), (0.0, 0.0, 0.0), OPTICAL))
         if mujoco.mj_name2id(model, mujoco.mjtObj.mjOBJ_SENSOR, "orientation") >= 0:
@@ -81,7 +83,9 @@ class SimFrames:
         moved.x, moved.y, moved.z = at.x, at.y, at.z
         self._base.transform.rotation = odom.pose.pose.orientation
         if self._laser is not None:
-            _undo(state.roll, state.pitch, self._laser.transform.rotation)
+            # Undoes the trunk's roll and pitch, because the scan is level.
+            level = times(np.array(state.orientation) * INVERSE, turned(state.pose.yaw))
+            _placed(self._laser, self._laser_at, level)
             frames.append(self._laser)
         now = self._sim.node.steady_now()
         if now >= self._due_s:
@@ -93,14 +97,13 @@ class SimFrames:
         self._tf.publish(TFMessage(transforms=frames))
 
     def _update_links(self) -> None:
-        place, turned, back = np.empty(3), np.empty(4), np.empty(4)
+        place, back = np.empty(3), np.empty(4)
         with self._sim.lock:
             data = self._sim.world.data
             for body, parent, frame in self._links:
                 mujoco.mju_negQuat(back, data.xquat[parent])
                 mujoco.mju_rotVecQuat(place, data.xpos[body] - data.xpos[parent], back)
-                mujoco.mju_mulQuat(turned, back, data.xquat[body])
-                _placed(frame, place, turned)
+                _placed(frame, place, times(back, data.xquat[body]))
 
     def _frame(self, parent: str, child: str) -> TransformStamped:
         prefix = self._sim.frame_prefix
@@ -112,16 +115,3 @@ def _placed(frame: TransformStamped, at: Iterable[float], turned: Iterable[float
     moved.x, moved.y, moved.z = (float(part) for part in at)
     rotation.w, rotation.x, rotation.y, rotation.z = (float(part) for part in turned)
     return frame
-
-
-def _times(left: np.ndarray, right: np.ndarray) -> np.ndarray:
-    product = np.empty(4)
-    mujoco.mju_mulQuat(product, left, right)
-    return product
-
-
-def _undo(roll: float, pitch: float, turned: Quaternion) -> None:
-    """Undo the trunk's roll and pitch in the scan's frame, because the scan is level."""
-    cr, sr, cp, sp = math.cos(roll / 2), math.sin(roll / 2), math.cos(pitch / 2), math.sin(pitch / 2)
-    # The inverse of pitch after roll.
-    turned.w, turned.x, turned.y, turned.z = cp * cr, -cp * sr, -sp * cr, sp * sr

@@ -19,6 +19,7 @@ from std_msgs.msg import Header, String
 from std_srvs.srv import SetBool, Trigger
 
 from ghostshell_ros.runtime.node import Beat, RuntimeNode
+from ghostshell_ros.sim.gait import times, turned
 from ghostshell_ros.sim.parts import Battery, Legged, Lidar
 from ghostshell_ros.sim.stage import Actors, Stage, read_arrangement
 from ghostshell_ros.sim.world import BaseState, SimWorld, SimWorldError
@@ -138,16 +139,10 @@ class SimBase:
 
     def disturb(self, odom: Odometry) -> None:
         """Put noise that does not add up on an odometry message."""
-        at, turned = odom.pose.pose.position, odom.pose.pose.orientation
+        at, q = odom.pose.pose.position, odom.pose.pose.orientation
         dx, dy, dyaw = (float(part) for part in self._random.normal(0.0, (POSITION_NOISE_M, POSITION_NOISE_M, YAW_NOISE_RAD)))
         at.x, at.y = at.x + dx, at.y + dy
-        c, s = math.cos(dyaw / 2), math.sin(dyaw / 2)
-        turned.w, turned.x, turned.y, turned.z = (
-            c * turned.w - s * turned.z,
-            c * turned.x - s * turned.y,
-            c * turned.y + s * turned.x,
-            c * turned.z + s * turned.w,
-        )
+        q.w, q.x, q.y, q.z = times(turned(dyaw), (q.w, q.x, q.y, q.z))
 
     def publish_due(self) -> None:
         """Publish scan and battery when they are due, right behind the odometry: whoever reads both wakes once. Tell the
