@@ -1,24 +1,30 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Define `ghostshell launch`: start an XML launch file where `ros2 launch` is missing."""
+"""Define `ghostshell launch`: start an XML launch file where `ros2 launch` is missing, show what it says and take Ctrl-C."""
 
-from __future__ import annotations
-
+import contextlib
+import os
 import signal
 import sys
-from collections.abc import Iterable, Mapping
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from multiprocessing import get_context
-from typing import TYPE_CHECKING, Annotated, Any
+from types import FrameType
+from typing import Annotated, Any
 
 import typer
 
+from ghostshell_ros import launcher
 from ghostshell_ros.cli.output import fail
+from ghostshell_ros.cli.security import refusal
+from ghostshell_ros.launcher.checks import Start, starts_of
+from ghostshell_ros.launcher.launch_file import DeclaredArgument
+from skill_kernel.review import Review
 
-if TYPE_CHECKING:
-    from ghostshell_ros.launcher import ProcessSpec
-    from ghostshell_ros.launcher.checks import Start
-    from skill_kernel.review import Review
+_ONE_PRESS_S = 0.3
+"""Signals closer than this count as one, because `timeout` and some shells signal both the process and its group."""
+_TERMINATIONS = (signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 
 
 def launch(
@@ -30,15 +36,11 @@ def launch(
 
     Exit status: 0 all have ended, 1 it cannot be started as it is given (a sentence says why), or the runner was terminated.
     """
-    from ghostshell_ros import launcher
-    from ghostshell_ros.launcher import console
-    from ghostshell_ros.launcher.checks import starts_of
-
     try:
         if show_args:
-            print(console.arguments_text(launcher.declared_arguments(file)))
+            print(arguments_text(launcher.declared_arguments(file)))
             return
-        specs = launcher.describe(file, console.parse_arguments(arguments or []))
+        specs = launcher.describe(file, parse_arguments(arguments or []))
     except launcher.LaunchError as error:
         print(error, file=sys.stderr)
         raise typer.Exit(1) from None
@@ -49,7 +51,7 @@ def launch(
             fail(found.faults[0], command="launch", status=1)
     if fault := _fault_of_security(specs):
         fail(fault, command="launch", status=1)
-    raise typer.Exit(console.run(specs))
+    raise typer.Exit(run(specs))
 
 
 def _checks(starts: Iterable[tuple[Start, Mapping[str, str]]]) -> list[Review]:
@@ -59,8 +61,6 @@ def _checks(starts: Iterable[tuple[Start, Mapping[str, str]]]) -> list[Review]:
         with ProcessPoolExecutor(1, mp_context=get_context("fork"), **ignoring) as apart:
             return list(apart.map(_check, starts))
     except BrokenProcessPool:
-        from skill_kernel.review import Review
-
         return [Review(("the robot's code ended the process that checked it; import its skills and body by hand to see why",))]
 
 
@@ -68,12 +68,104 @@ def _check(start: tuple[Start, Mapping[str, str]]) -> Review:
     return start[0].check(start[1])
 
 
-def _fault_of_security(specs: Iterable[ProcessSpec]) -> str:
+def _fault_of_security(specs: Iterable[launcher.ProcessSpec]) -> str:
     """Return why ROS starts no node with the security that the launch asks for, or ""."""
-    from ghostshell_ros.cli.security import refusal
-
     for spec in specs:
         if spec.environment.get("ROS_SECURITY_STRATEGY") == "Enforce" and "--enclave" in spec.command:
             why = refusal(spec.environment, str(spec.command[spec.command.index("--enclave") + 1]))
             return f"security:=enforce: {why}; `ghostshell security check` tells more" if why else ""
     return ""
+
+
+def parse_arguments(words: Sequence[str]) -> dict[str, str]:
+    """Return the `name:=value` words as a mapping, the last of equal names; raises LaunchError for a word of another form."""
+    arguments = {}
+    for word in words:
+        name, sign, value = word.partition(":=")
+        if not name or not sign or not value:
+            empty = "; leave it out for the file's own value" if name and sign else ""
+            raise launcher.LaunchError(f"'{word}' is no argument, it must be <name>:=<value>{empty}")
+        arguments[name] = value
+    return arguments
+
+
+def run(specs: Sequence[launcher.ProcessSpec]) -> int:
+    """Run the processes in the foreground until they have ended; Ctrl-C stops them, and a second one stops them faster.
+
+    The exit status is that of `ros2 launch`: 0 when they ended or were interrupted, whatever their own codes, and 1
+    when the runner itself was terminated; besides, 1 when a node could not start as it is configured.
+    """
+    printer = _Printer()
+    with launcher.LaunchRun(specs, listener=printer.show) as processes, _signals(processes, printer):
+        printer.on_broken_pipe = processes.request_stop
+        processes.start()
+        processes.wait()
+    return 1 if printer.terminated or processes.refused else 0
+
+
+def arguments_text(arguments: Sequence[DeclaredArgument]) -> str:
+    """Return what `--show-args` prints, in the form of `ros2 launch`."""
+    lines = ["Arguments (pass arguments as '<name>:=<value>'):"]
+    for argument in arguments:
+        lines += ["", f"    '{argument.name}':", f"        {argument.description}"]
+        if argument.default is not None:
+            lines.append(f"        (default: '{argument.default}')")
+    if not arguments:
+        lines += ["", "  No arguments."]
+    return "\n".join(lines)
+
+
+class _Printer:
+    """Write events to the terminal, and request a stop when it is gone."""
+
+    def __init__(self) -> None:
+        self._silent = False
+        self.terminated = False
+        self.on_broken_pipe: Callable[[], None] = lambda: None
+
+    def show(self, event: launcher.Event) -> None:
+        if self._silent:
+            return
+        try:
+            print(_line(event), flush=True)
+        except OSError:  # a closed pipe, or a terminal that hung up
+            self._silent = True
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            self.on_broken_pipe()
+
+
+def _line(event: launcher.Event) -> str:
+    if isinstance(event, launcher.Output):
+        return f"[{event.name}] {event.line}"
+    if isinstance(event, launcher.Started):
+        return f"[INFO] [{event.name}]: process started with pid [{event.pid}]"
+    if isinstance(event, launcher.Report):
+        return f"[{event.level}] [{event.name}]: {event.text}"
+    if event.returncode == 0:
+        return f"[INFO] [{event.name}]: process has finished cleanly [pid {event.pid}]"
+    return f"[ERROR] [{event.name}]: process has died [pid {event.pid}, exit code {event.returncode}, cmd '{event.command}']."
+
+
+@contextlib.contextmanager
+def _signals(processes: launcher.LaunchRun, printer: _Printer) -> Iterator[None]:
+    """Stop the processes on Ctrl-C or a termination signal while the block runs. A SIGHUP that nohup ignores stays ignored."""
+    last_s = float("-inf")
+
+    def stop(number: int, _: FrameType | None) -> None:
+        nonlocal last_s
+        printer.terminated = printer.terminated or number in _TERMINATIONS
+        before_s, last_s = last_s, time.monotonic()
+        if last_s - before_s < _ONE_PRESS_S:
+            return
+        processes.request_stop()
+        name = signal.Signals(number).name
+        with contextlib.suppress(OSError):  # the terminal may be what has gone
+            os.write(sys.stderr.fileno(), f"[WARNING] [launch]: {name}, stopping; once more to hasten it\n".encode())
+
+    heeded = [n for n in (signal.SIGINT, *_TERMINATIONS) if n != signal.SIGHUP or signal.getsignal(n) is not signal.SIG_IGN]
+    before = {number: signal.signal(number, stop) for number in heeded}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

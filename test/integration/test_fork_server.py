@@ -126,7 +126,7 @@ from dataclasses import replace
 from pathlib import Path
 sys.path[:0] = [{tests!r}, {integration!r}]
 from ghostshell_ros.launcher import InlineParameters
-from ghostshell_ros.launcher.console import run
+from ghostshell_ros.cli.launch import run
 from test_fork_server import spec
 specs = [spec(Path({folder!r}), number) for number in (1, 2)]
 parameters = ("--params-file", InlineParameters("/**", {{"at_hand": 1}}))

@@ -14,9 +14,10 @@ import pytest
 from typer.testing import CliRunner
 
 from ghostshell_ros.cli import doctor
+from ghostshell_ros.cli import launch as console
 from ghostshell_ros.cli.main import app
 from ghostshell_ros.halt_door import HaltDoor
-from ghostshell_ros.launcher import InlineParameters, ProcessSpec, checks, console
+from ghostshell_ros.launcher import InlineParameters, ProcessSpec, checks
 from ghostshell_ros.launcher.checks import Start, starts_of
 from skill_kernel.review import Review
 

@@ -17,7 +17,8 @@ from pathlib import Path
 import pytest
 
 from ghostshell_ros import launcher
-from ghostshell_ros.launcher import Event, Exited, InlineParameters, Output, ProcessSpec, Report, Started, console
+from ghostshell_ros.cli import launch as console
+from ghostshell_ros.launcher import Event, Exited, InlineParameters, Output, ProcessSpec, Report, Started
 
 DEADLINE_S = 10.0
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -252,7 +253,7 @@ def test_a_run_that_was_never_started_can_be_left() -> None:
 RUNNER = """
 import signal, sys
 from ghostshell_ros.launcher import ProcessSpec
-from ghostshell_ros.launcher.console import run
+from ghostshell_ros.cli.launch import run
 deaf, fifo, hangs_up = sys.argv[1:]
 signal.signal(signal.SIGHUP, getattr(signal, hangs_up))
 sys.exit(run([ProcessSpec("child-1", (sys.executable, "-I", "-S", "-c", deaf, fifo), {},
