@@ -6,6 +6,7 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Callable
+from functools import partial
 
 import pytest
 from coco_sim import config
@@ -27,8 +28,8 @@ def _freed(act: Callable[[Pose, int], Trajectory], leg: int) -> Callable[[Pose],
 
 
 MOTIONS: dict[str, Callable[[Pose], Trajectory]] = {
-    **{f"stand {posture}": lambda s, p=posture: motions.stand(s, p) for posture in motions.STAND},
-    **{f"sit {style}": lambda s, p=style: motions.sit(s, p) for style in motions.SIT},
+    **{f"stand {posture}": partial(motions.change_to, pose) for posture, pose in motions.STAND.items()},
+    **{f"sit {style}": partial(motions.change_to, pose) for style, pose in motions.SIT.items()},
     **{
         f"walk {cm} {speed} {amplitude}": lambda s, d=cm, v=speed, a=amplitude: motions.walk(s, d / 100, v, a, 0.3)
         for cm in (-200, -20, 3, 20, 200)

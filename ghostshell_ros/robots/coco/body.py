@@ -109,7 +109,9 @@ class CocoBody:
     def ready(self, stop: StopEvent) -> DriverResult:
         """Stand up first unless CoCo stands already."""
         pose = self.pose()
-        return DriverResult(ok=True) if motions.is_standing(pose) else self.play(motions.stand(pose), stop)
+        if motions.is_standing(pose):
+            return DriverResult(ok=True)
+        return self.play(motions.change_to(motions.STAND["normal"], pose), stop)
 
     def legs(self, trajectory: Trajectory, stop: StopEvent) -> DriverResult:
         """Play a leg trajectory; if that is stopped in between, put all feet down."""

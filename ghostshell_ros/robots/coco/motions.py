@@ -6,7 +6,7 @@ Angles are rad, times s, lengths m. Coxae turn about +z; a positive knee lifts i
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -90,14 +90,9 @@ def is_standing(pose: Pose) -> bool:
     return all(abs(pose.get(joint, 0.0) - normal[joint]) < 0.2 for joint in JOINTS)
 
 
-def stand(start: Pose, posture: str = "normal") -> Trajectory:
-    """Stand up, or change the posture, in `MOVE_S`."""
-    return move(start, [(MOVE_S, STAND[posture])])
-
-
-def sit(start: Pose, style: str = "normal") -> Trajectory:
-    """Sit down in `MOVE_S`."""
-    return move(start, [(MOVE_S, SIT[style])])
+def change_to(posture: Pose, start: Pose) -> Trajectory:
+    """Stand up, sit down or change how, in `MOVE_S`."""
+    return move(start, [(MOVE_S, posture)])
 
 
 def settle(start: Pose) -> Trajectory:
@@ -326,22 +321,18 @@ FREE_AND_BACK_S = 3.0 * SHIFT_S
 
 def knock(start: Pose, leg: int, speed: float, times: int, forward: float = 0.0) -> Trajectory:
     """Knock on the ground with a leg that `free_leg` freed, its coxa turned forward by `forward` rad."""
-    period = period_s("knock", speed)
-    base = _tripod(leg)
-    coxa = {f"leg{leg}_coxa": FORE[leg] * forward}
-    raised = {**base, **coxa, f"leg{leg}_knee": 0.85}
-    tapped = {**base, **coxa, f"leg{leg}_knee": 0.10}
-    return move(start, [frame for _ in range(times) for frame in ((period * 0.6, raised), (period * 0.4, tapped))])
+    coxa = FORE[leg] * forward
+    return _strokes(start, leg, period_s("knock", speed), times, ((0.6, coxa, 0.85), (0.4, coxa, 0.10)))
 
 
 def pull(start: Pose, leg: int, speed: float, times: int, inward: bool = True) -> Trajectory:
     """Reach out with a freed front leg and draw something in, or push it away when `inward` is false."""
-    period = period_s("pull", speed)
-    base = _tripod(leg)
     far, near = FORE[leg] * 0.65, FORE[leg] * -0.45
     first, second = (far, near) if inward else (near, far)
-    reach = {**base, f"leg{leg}_coxa": first, f"leg{leg}_knee": 0.9}
-    lower = {**base, f"leg{leg}_coxa": first, f"leg{leg}_knee": 0.22}
-    drawn = {**base, f"leg{leg}_coxa": second, f"leg{leg}_knee": 0.22}
-    cycle = ((period * 0.4, reach), (period * 0.2, lower), (period * 0.4, drawn))
-    return move(start, [frame for _ in range(times) for frame in cycle])
+    return _strokes(start, leg, period_s("pull", speed), times, ((0.4, first, 0.9), (0.2, first, 0.22), (0.4, second, 0.22)))
+
+
+def _strokes(start: Pose, leg: int, period: float, times: int, cycle: Iterable[tuple[float, float, float]]) -> Trajectory:
+    """Move a freed leg round a cycle: share of the period, coxa and knee in rad."""
+    poses = [(period * share, {**_tripod(leg), f"leg{leg}_coxa": coxa, f"leg{leg}_knee": knee}) for share, coxa, knee in cycle]
+    return move(start, times * poses)

@@ -37,8 +37,7 @@ def spider_stand(
 ) -> SkillReturn:
     """Stand up, or change how tall CoCo stands. duration: seconds in all, at least 0.8; CoCo stays standing
     afterwards."""
-    change = motions.stand(body.pose(), posture)
-    return _posture(body, change, duration, stop_evt, until_reset, f"standing ({posture})")
+    return _posture(body, motions.STAND[posture], duration, stop_evt, until_reset, f"standing ({posture})")
 
 
 @robot_skill(subsystem="legs", nominal_s=lambda duration: max(duration, motions.MOVE_S), stop_s=HOLD_STOP_S, idempotent=True)
@@ -52,8 +51,7 @@ def spider_sit(
 ) -> SkillReturn:
     """Sit down: normal (belly on the desk), dog (rear down, chest up) or lie (flat, legs spread). duration: seconds
     in all, at least 0.8; CoCo stays seated afterwards."""
-    change = motions.sit(body.pose(), style)
-    return _posture(body, change, duration, stop_evt, until_reset, f"sitting ({style})")
+    return _posture(body, motions.SIT[style], duration, stop_evt, until_reset, f"sitting ({style})")
 
 
 @robot_skill(
@@ -126,14 +124,14 @@ def spider_body_lean(
             wait_for_reset(stop_evt)
             body.settle()
     else:
-        result = body.legs(lean.then(stay).then(motions.stand(stay.end())), stop_evt)
+        result = body.legs(lean.then(stay).then(motions.change_to(motions.STAND["normal"], stay.end())), stop_evt)
     return outcome(result, f"leaned {direction}" if result.ok else f"began to lean {direction}")
 
 
-def _posture(body: CocoBody, change: Trajectory, duration: float, stop_evt: Event, until_reset: bool, what: str) -> SkillReturn:
-    result = body.play(change, stop_evt)
+def _posture(body: CocoBody, goal: Pose, duration: float, stop_evt: Event, until_reset: bool, what: str) -> SkillReturn:
+    result = body.play(motions.change_to(goal, body.pose()), stop_evt)
     if result.ok:
-        result = body.stay(motions.JOINTS, duration - change.duration_s, stop_evt)
+        result = body.stay(motions.JOINTS, duration - motions.MOVE_S, stop_evt)
         if result.ok and until_reset:
             wait_for_reset(stop_evt)
         return outcome(result, what)
