@@ -2,8 +2,8 @@
 """Halt a robot of this machine at once: a local socket of its safety gate, and a client without ROS or any other import.
 
 A command that joins the ROS graph needs a second or more before it is heard; this one needs a datagram. The socket halts and
-does nothing else, so whoever may start a program here may use it. Who answers is known from the kernel: a halt counts as
-confirmed only when the answer comes from a process of the same user or of root.
+does nothing else, so whoever may start a program here may use it. Who asks and who answers is known from the kernel: a halt
+counts as confirmed only when the answer comes from a process of the same user or of root.
 
 `./ghostshell halt` runs this file by its path before it prepares anything. A halt that is not confirmed here goes through ROS.
 """
@@ -38,14 +38,16 @@ def _name(domain: str, robot: str) -> str:
 class HaltDoor:
     """Serve halts of one robot on this machine, on a thread of its own.
 
-    `on_halt(answer)` is called on that thread for each request; `answer(text)` confirms it and may be called on any thread.
+    `on_halt(who, cause, answer)` is called on that thread for each request: `who` is the user as the kernel knows him, and
+    `cause` what he gives as his reason. `answer(text)` confirms it and may be called on any thread.
     The next request is read when this one is confirmed, or after ANSWER_S. Raises OSError when another process serves this
     robot, or where the machine has no such sockets.
     """
 
-    def __init__(self, domain: str, robot: str, on_halt: Callable[[Callable[[str], None]], None]) -> None:
+    def __init__(self, domain: str, robot: str, on_halt: Callable[[str, str, Callable[[str], None]], None]) -> None:
         self._on_halt, self._closed = on_halt, False
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
         try:
             self._socket.bind(f"\0{_name(domain, robot)}")
         except OSError:
@@ -65,12 +67,18 @@ class HaltDoor:
     def _serve(self) -> None:
         while not self._closed:
             try:
-                asked, address = self._socket.recvfrom(MAX_BYTES)
+                asked, more, _, address = self._socket.recvmsg(MAX_BYTES, socket.CMSG_SPACE(_CREDENTIALS.size))
             except OSError:
                 return
-            if asked == HALT:
+            command, _, cause = asked.partition(b" ")
+            if command == HALT:
                 confirmed = threading.Event()
-                self._on_halt(partial(self._answer, address, confirmed))
+                user = _user(more)
+                self._on_halt(
+                    "a program of this machine" if user is None else f"user {_user_name(user)} of this machine",
+                    cause.decode(errors="replace"),
+                    partial(self._answer, address, confirmed),
+                )
                 confirmed.wait(ANSWER_S)
 
     def _answer(self, address: str | bytes | None, confirmed: threading.Event, text: str) -> None:
@@ -78,6 +86,27 @@ class HaltDoor:
         with suppress(OSError):  # the client has gone
             if address:
                 self._socket.sendto(text.encode()[:MAX_BYTES], socket.MSG_DONTWAIT, address)
+
+
+def _user(more: Sequence[tuple[int, int, bytes]]) -> int | None:
+    """Return the user whose process sent a datagram, from its ancillary data; None where the kernel does not tell."""
+    return next(
+        (
+            _CREDENTIALS.unpack(data)[1]
+            for level, kind, data in more
+            if (level, kind) == (socket.SOL_SOCKET, socket.SCM_CREDENTIALS) and len(data) == _CREDENTIALS.size
+        ),
+        None,
+    )
+
+
+def _user_name(user: int) -> str:
+    import pwd  # only the gate needs names
+
+    try:
+        return pwd.getpwuid(user).pw_name
+    except KeyError:
+        return str(user)
 
 
 def ros_domain(environment: Mapping[str, str] = os.environ) -> str:
@@ -101,42 +130,49 @@ def _is_namespace(robot: str) -> bool:
     return robot.isascii() and all(part.isidentifier() for part in robot.split("/") if robot)
 
 
-def halt(domain: str, robot: str) -> str | None:
+def halt(domain: str, robot: str, cause: str = "") -> str | None:
     """Halt a robot of this machine. Return what its gate says, or None when no gate of this user or of root confirms it."""
+    asked = b" ".join(filter(None, (HALT, cause.encode(errors="replace"))))[:MAX_BYTES]
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as client:
         client.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
         client.settimeout(ANSWER_S)
         try:
             client.bind("")  # a name for the answer, made by the kernel
             client.connect(f"\0{_name(domain, robot)}")
-            client.send(HALT, socket.MSG_DONTWAIT)
+            client.send(asked, socket.MSG_DONTWAIT)
             told, more, _, _ = client.recvmsg(MAX_BYTES, socket.CMSG_SPACE(_CREDENTIALS.size))
         except OSError:
             return None
-    users = [
-        _CREDENTIALS.unpack(data)[1]
-        for level, kind, data in more
-        if (level, kind) == (socket.SOL_SOCKET, socket.SCM_CREDENTIALS) and len(data) == _CREDENTIALS.size
-    ]
-    return told.decode(errors="replace") if users and users[0] in (0, os.getuid()) else None
+    return told.decode(errors="replace") if _user(more) in (0, os.getuid()) else None
 
 
-def named(arguments: Sequence[str], environment: Mapping[str, str]) -> str | None:
-    """Return the robot that `halt` names, "" for none, and None for options that this client does not know."""
-    words = [word for argument in arguments for word in argument.split("=", 1)]
-    if not words:
-        return environment.get("GHOSTSHELL_ROBOT", "")
-    return words[1] if len(words) == 2 and words[0] == "--robot" and words[1] else None
+def asked(arguments: Sequence[str], environment: Mapping[str, str]) -> tuple[str, str] | None:
+    """Return the robot that `halt` names, "" for none, and the cause; None for options that this client does not know."""
+    robot, rest = environment.get("GHOSTSHELL_ROBOT", ""), [*arguments]
+    causes: list[str] = []
+    while rest:
+        word = rest.pop(0)
+        option, equals, value = word.partition("=")
+        if option == "--robot":
+            robot = value if equals else rest.pop(0) if rest else ""
+            if not robot:
+                return None
+        elif word.startswith("-") or causes or not word.strip():
+            return None
+        else:
+            causes.append(word)
+    return robot, "".join(causes)
 
 
 def main(arguments: Sequence[str], environment: Mapping[str, str] = os.environ) -> int:
     """Halt the robot that is named, or else each one on this machine. Return 0, or LATER where this is left to ROS."""
-    domain, robot = ros_domain(environment), named(arguments, environment)
-    if robot is None:
+    domain, wanted = ros_domain(environment), asked(arguments, environment)
+    if wanted is None:
         return LATER
+    robot, cause = wanted
     robots = [robot.strip("/")] if robot else robots_here(domain)
     told_by: dict[str, str | None] = dict.fromkeys(robots)
-    asking = [threading.Thread(target=lambda name=name: told_by.update({name: halt(domain, name)})) for name in robots]
+    asking = [threading.Thread(target=lambda name=name: told_by.update({name: halt(domain, name, cause)})) for name in robots]
     for thread in asking:  # all at once: one that does not answer must not keep the others waiting
         thread.start()
     for thread in asking:

@@ -57,7 +57,7 @@ MAY_BE: Mapping[str, Mapping[tuple[str, str], list[str]]] = {
     "teleop": {
         ("topics", "publish"): ["cmd_vel_teleop"],
         ("topics", "subscribe"): ["joy"],
-        ("services", "request"): ["halt", "release_teleop"],
+        ("services", "request"): ["request_halt", "release_teleop"],
     },
 }
 """Names that the map does not show: made only when needed, or with other launch arguments (use_sim_time, model, navigation,
@@ -66,7 +66,7 @@ gamepad), and the memory, which hears every robot."""
 WAYS: Mapping[Act, Mapping[tuple[str, str], list[str]]] = {
     Act.LOOK: {("services", "request"): ["list_skills", "/query_memory"]},
     Act.PRIVATE: {("services", "request"): ["/query_memory"]},
-    Act.HALT: {("services", "request"): ["halt"]},
+    Act.HALT: {("services", "request"): ["halt", "request_halt"]},
     Act.CLEAR: {("services", "request"): ["control_halt", "release_teleop"], ("topics", "publish"): ["cmd_vel_teleop"]},
     Act.CLEAR_SAFETY: {("services", "request"): ["control_halt"]},
     Act.SWITCH_OFF: {("services", "request"): ["compile_reflex"]},

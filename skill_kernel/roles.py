@@ -101,6 +101,11 @@ class Caller:
         why = f" ({self.why})" if self.role is Role.ANONYMOUS else ""
         return f"{self.role.value} may not {act.value}, {able} may{why}: see 'Who may' in docs/safety.md"
 
+    @property
+    def who(self) -> str:
+        """Return who asks, as far as that is proven."""
+        return "somebody who proves no role" if self.role is Role.ANONYMOUS else self.role.value
+
     def named(self, name: str) -> str:
         """Return the name that the caller gives, marked where nothing proves it."""
         return f"{name} (unverified)" if name and self.role is Role.ANONYMOUS else name

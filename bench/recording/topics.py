@@ -43,6 +43,7 @@ TOPICS = (
     Topic("prescriptions", "ghostshell/msg/PrescriptionArray", LATCHED),
     Topic("observation", "ghostshell/msg/Observation", OBSERVATION),
     Topic("reflex_states", "ghostshell/msg/ReflexStateArray", LATCHED),
+    Topic("halt_cause", "std_msgs/msg/String", LATCHED),
     Topic("halted", "std_msgs/msg/Bool", LATCHED_BY_ANY),
     Topic("teleop_active", "std_msgs/msg/Bool", LATCHED),
     Topic("driver_states", "diagnostic_msgs/msg/DiagnosticArray", LATCHED),

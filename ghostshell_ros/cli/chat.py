@@ -128,7 +128,7 @@ class Conversation:
         name, *rest = line.split() or [""]
         rest = [self.client.view.process_of(word) or word for word in rest] if name in ("stop", "pause", "resume") else rest
         if is_stop(line, self.client.robot):
-            self.halt()
+            self.halt(line)
         elif name in LEAVE and not rest:
             return False
         elif name == "help" and not rest:
@@ -144,17 +144,17 @@ class Conversation:
             self.client.send(line)
         return True
 
-    def halt(self, typed: str = "") -> None:
-        """Halt the robot: by the local socket of its gate, or else through ROS until the gate confirms it. `typed` is the line
-        of a person that the terminal does not show yet."""
-        client = self.client
-        told = halt_door.halt(halt_door.ros_domain(), client.robot)
-        if typed:
-            self.say(f"{client.robot}> {typed}")
+    def halt(self, line: str, *, show: bool = False) -> None:
+        """Halt the robot: by the local socket of its gate, or else through ROS until the gate confirms it. `show` the line of
+        a person that the terminal does not show yet."""
+        client, cause = self.client, f"told “{line.strip()}”"
+        told = halt_door.halt(halt_door.ros_domain(), client.robot, cause)
+        if show:
+            self.say(f"{client.robot}> {line}")
         if told is not None:
             self.say(f"{client.robot}: {told}")
             return
-        client.call_soon(client.halting.halt)
+        client.call_soon(client.halting.halt, cause)
         client.call_soon(client.call_later, CONFIRMED_S, self._unconfirmed)
 
     def _unconfirmed(self) -> None:
@@ -213,7 +213,7 @@ def piped(conversation: Conversation) -> Iterator[Callable[[], str]]:
     def take() -> None:
         for line in (raw.decode(errors="replace") for raw in sys.stdin.buffer):
             if is_stop(line, conversation.client.robot):
-                conversation.halt()
+                conversation.halt(line)
             else:
                 arrived.put(line)
         arrived.put("")
@@ -262,7 +262,7 @@ def typed(conversation: Conversation) -> Iterator[Callable[[], str]]:
         if not is_stop(text, robot):
             buffer.validate_and_handle()
             return
-        conversation.halt(text)
+        conversation.halt(text, show=True)
         buffer.reset(append_to_history=True)
 
     session: PromptSession[str] = PromptSession(

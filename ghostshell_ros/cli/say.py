@@ -58,7 +58,8 @@ def say(
     robot only answered.
     """
     if is_stop(instruction, robot):
-        halt_door.halt(halt_door.ros_domain(), robot)  # before ROS is joined; the task then says what it ended
+        # Before ROS is joined; the task then says what it ended.
+        halt_door.halt(halt_door.ros_domain(), robot, f"told “{instruction}”")
     from ghostshell_ros.cli import follow
     from ghostshell_ros.cli.run_view import RunScreen
 
@@ -88,14 +89,18 @@ EachRobot = Annotated[
 ]
 
 
-def halt(robot: EachRobot = "", wait: Wait = WAIT_S, as_: As = Role.OPERATOR) -> None:
+def halt(
+    cause: Annotated[str, typer.Argument(help="why, for whoever finds the robot halted")] = "",
+    robot: EachRobot = "",
+    wait: Wait = WAIT_S,
+    as_: As = Role.OPERATOR,
+) -> None:
     """Halt the robot at its safety gate, or every one that is there; it stays halted until cleared."""
-    halts = {"command": 1} if as_ is Role.SAFETY else {}
     status = 0
     for name in [robot] if robot else robots_there():
         try:
-            with _gate(name, wait, "ghostshell/ControlHalt control_halt" if halts else "std_srvs/Trigger halt") as client:
-                _say_halt(name, client.ask_again(client.type.Request(**halts), as_ if halts else Role.ANONYMOUS))
+            with _gate(name, wait, "ghostshell/ControlHalt request_halt") as client:
+                _say_halt(name, client.ask_again(client.type.Request(command=client.type.Request.HALT, cause=cause), as_))
         except typer.Exit as end:  # the others are halted all the same
             status = max(status, end.exit_code)
     raise typer.Exit(status)
@@ -145,7 +150,7 @@ def ps(
             print(f"{len(found) - limit} older ones are left out; --limit shows more")
         kernel = client.latched(KERNEL_S, topic=1)
         if kernel is not None and kernel.halted:
-            print(f"{robot} is halted; when it is safe: ghostshell clear --robot {robot}")
+            print(f"{robot} is halted ({kernel.halt_cause}); when it is safe: ghostshell clear --robot {robot}")
         running = _running(kernel, [p.process_id for p in found if not p.ended.sec])
         print("\n".join(_table(found[-limit:], client.node.now_s(), running)) if found else f"{robot}: nothing runs")
 

@@ -112,8 +112,7 @@ def teleop(
     node = rclpy.create_node("ghostshell_teleop", namespace=robot, use_global_arguments=False)
     try:
         publisher = node.create_publisher(Twist, "cmd_vel_teleop", 10)
-        services = {name: node.create_client(Trigger, name) for name in ("halt", "release_teleop")}
-        control = node.create_client(ControlHalt, "control_halt")
+        release, control = node.create_client(Trigger, "release_teleop"), node.create_client(ControlHalt, "control_halt")
         ending = node.create_client(ControlProcess, "control_process")
         processes: list[Any] = []
         heard = False
@@ -128,7 +127,7 @@ def teleop(
         node.create_subscription(ProcessArray, "processes", hear, LATCHED)
         node.create_subscription(Bool, "halted", show_halt, LATCHED)
         begun_s, gate_s = time.monotonic(), wait
-        while not services["release_teleop"].wait_for_service(timeout_sec=LOOK_S):
+        while not release.wait_for_service(timeout_sec=LOOK_S):
             waited_s = time.monotonic() - begun_s
             gate_s = min(gate_s, waited_s) if control.service_is_ready() else gate_s
             if (why := absent(node, robot, waited_s, wait)) or waited_s > min(wait, gate_s + BASE_S):
@@ -165,16 +164,15 @@ def teleop(
                         rclpy.spin_until_future_complete(node, ended, timeout_sec=END_S)
                         if process_id in goes_on(processes) and not (ended.done() and ended.result().success):
                             fail("a task does not confirm its end; the base is not given back, so the robot halts", status=1)
-                if todo in services:
-                    services[todo].call_async(Trigger.Request())
-                elif todo == "clear_halt":
-                    clear = ControlHalt.Request(command=ControlHalt.Request.CLEAR)
-                    control.call_async(signed(node, "control_halt", clear, key_role(Act.CLEAR)))
+                if todo in ("halt", "clear_halt"):
+                    command = ControlHalt.Request.HALT if todo == "halt" else ControlHalt.Request.CLEAR
+                    asked_for = ControlHalt.Request(command=command, cause="the key h of teleop")
+                    control.call_async(signed(node, "control_halt", asked_for, key_role(Act.CLEAR)))
                 message = Twist()
                 message.linear.x, message.linear.y, message.angular.z = keyboard.velocity(time.monotonic())
                 publisher.publish(message)
                 rclpy.spin_once(node, timeout_sec=0.0)
-        released = services["release_teleop"].call_async(Trigger.Request())
+        released = release.call_async(Trigger.Request())
         rclpy.spin_until_future_complete(node, released, timeout_sec=wait)
         answer = released.result() if released.done() else None
         print(f"{robot}: {answer.message if answer else 'the gate did not answer; it halts the robot'}")

@@ -6,8 +6,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from ghostshell.srv import ControlHalt
 from rclpy.task import Future
-from std_srvs.srv import Trigger
 
 from ghostshell_ros.runtime.node import Later, RuntimeNode
 from ghostshell_ros.wire.qos import REQUESTS
@@ -109,13 +109,14 @@ class HaltClient:
 
     def __init__(self, node: RuntimeNode, halted: Callable[[], object]) -> None:
         self._node, self._halted = node, halted
-        self._client = ServiceClient(node, Trigger, "halt")
+        self._client = ServiceClient(node, ControlHalt, "request_halt")
+        self._cause = ""
         self.asking = self._answered = False
 
-    def halt(self) -> None:
+    def halt(self, cause: str) -> None:
         """Ask now, and again until `confirmed`."""
         if not self.asking:
-            self.asking, self._answered = True, False
+            self.asking, self._answered, self._cause = True, False, cause
             self._ask()
 
     def confirmed(self) -> None:
@@ -126,7 +127,8 @@ class HaltClient:
         if self._answered and self._halted():
             self.confirmed()
         if self.asking:
-            self._client.ask(Trigger.Request(), self._on_answer, deadline_s=HALT_RETRY_S)
+            asked = ControlHalt.Request(command=ControlHalt.Request.HALT, cause=self._cause)
+            self._client.ask(asked, self._on_answer, deadline_s=HALT_RETRY_S)
             self._node.call_later(HALT_RETRY_S, self._ask)
 
     def _on_answer(self, response: Any) -> None:

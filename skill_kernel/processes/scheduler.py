@@ -257,10 +257,10 @@ class ProcessScheduler:
             self._end(process, ProcessStatus.STOPPED, code, why)
         self._ending_all = False
 
-    def halted(self, halted: bool) -> None:
-        """Note that the robot is halted, which ends every process, or no longer is."""
+    def halted(self, halted: bool, cause: str = "") -> None:
+        """Note that the robot is halted and why, which ends every process, or no longer is."""
         if halted and not self._halted:
-            self.end_all("the robot was halted")
+            self.end_all(f"the robot was halted: {cause}".rstrip(": "))
         self._halted = halted
         self._quiet_since_s = self._now()
 

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus
 from ghostshell.action import MoveJoints, ShowFace
+from ghostshell.srv import ControlHalt
 from lifecycle_msgs.msg import Transition
 from lifecycle_msgs.srv import ChangeState, GetState
 from std_msgs.msg import Bool
@@ -261,15 +262,16 @@ def test_a_gate_that_stalled_is_heard_again(processes: Processes, plant: Plant, 
 
 
 def halt_requests(engineer: Engineer) -> list[float]:
-    """Serve `halt` and return the list of the times at which it is called."""
+    """Serve `request_halt` and return the list of the times at which it is called."""
     asked: list[float] = []
 
-    def halt(_: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
+    def halt(request: ControlHalt.Request, response: ControlHalt.Response) -> ControlHalt.Response:
+        assert "driver" in request.cause, "it says which driver was lost"
         asked.append(time.monotonic())
         response.success = True
         return response
 
-    engineer.create_service(Trigger, "halt", halt)
+    engineer.create_service(ControlHalt, "request_halt", halt)
     return asked
 
 

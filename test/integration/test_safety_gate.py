@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 import os
+import pwd
 import subprocess
 import time
 from collections.abc import Callable, Iterator
@@ -14,6 +15,7 @@ from typing import Any
 import pytest
 from ghostshell.srv import ControlHalt
 from sensor_msgs.msg import JointState
+from std_msgs.msg import String
 from std_srvs.srv import Trigger
 
 from bench.clearing import Clearing
@@ -21,7 +23,7 @@ from ghostshell_ros.halt_door import robots_here
 from ghostshell_ros.runtime.node import RuntimeNode
 from ghostshell_ros.runtime.node_runtime import NodeHost
 from ghostshell_ros.runtime.signing import signed
-from ghostshell_ros.wire.qos import SET_POINTS
+from ghostshell_ros.wire.qos import LATCHED, SET_POINTS
 from ros_support import JOINTS, ROBOT, ROOT, Plant, Processes, ask, wait_until
 from skill_kernel.roles import Role
 
@@ -45,6 +47,9 @@ class Commander(RuntimeNode):
         self._clear = Clearing(self)
         self.anonymous_clear = self.create_client(Trigger, "clear_halt")
         self._control = self.create_client(ControlHalt, "control_halt")
+        self.request = self.create_client(ControlHalt, "request_halt")
+        self.causes: list[str] = []
+        self.create_subscription(String, "halt_cause", lambda m: self.causes.append(m.data), LATCHED)
         self.steady_timer(PERIOD_S, self._send)
 
     def _send(self) -> None:
@@ -56,9 +61,9 @@ class Commander(RuntimeNode):
             self._publisher.get_subscription_count() and self._halt.service_is_ready() and self._clear.service_is_ready()
         )
 
-    def control(self, command: int, role: Role = Role.ANONYMOUS, *, proof: str = "", number: int = 0) -> Any:
+    def control(self, command: int, role: Role = Role.ANONYMOUS, *, proof: str = "", number: int = 0, cause: str = "") -> Any:
         """Ask as a role; with `proof`, bear that one instead."""
-        request = signed(self, "control_halt", ControlHalt.Request(command=command, number=number), role)
+        request = signed(self, "control_halt", ControlHalt.Request(command=command, number=number, cause=cause), role)
         request.proof = proof or request.proof
         return ask(self, self._control, request, again_s=math.inf)
 
@@ -146,11 +151,15 @@ def test_ghostshell_halt_reaches_the_gate_without_joining_the_graph(plant: Plant
     commander.wish = {"knee": 1.0}
     wait_until(lambda: plant.positions["knee"] > 0.1, 5.0, "the knee moves")
     name = commander.get_namespace().strip("/")
-    done = subprocess.run([ROOT / "ghostshell", "halt", "--robot", name], capture_output=True, text=True, timeout=10.0)
+    done = subprocess.run(
+        [ROOT / "ghostshell", "halt", "a test", "--robot", name], capture_output=True, text=True, timeout=10.0
+    )
     held = plant.positions["knee"]
     assert done.stdout == f"{name}: halted; when it is safe to move again: ghostshell clear --robot {name}\n", done.stderr
     assert held < 1.0 and name in robots_here(os.environ["ROS_DOMAIN_ID"])
     wait_until(lambda: plant.halted, 1.0, "the gate says that it is halted")
+    who = f"user {pwd.getpwuid(os.getuid()).pw_name} of this machine"
+    assert commander.control(LOOK).message == f"halt was called by {who}: “a test”"
     time.sleep(0.2)
     assert plant.positions["knee"] == pytest.approx(held, abs=SPEED * PERIOD_S)
 
@@ -237,8 +246,10 @@ def test_a_killed_gate_leaves_the_robot_where_it_is(plant: Plant, commander: Com
 
 def test_who_proves_no_role_halts_but_clears_nothing(plant: Plant, commander: Commander) -> None:
     assert ask(commander, commander.anonymous_clear, Trigger.Request()).message == "was not halted"
-    assert commander.control(HALT).success
+    assert commander.control(HALT, cause="a child on the stairs").success
     wait_until(lambda: plant.halted, 1.0, "it is halted")
+    said = "halt was called by somebody who proves no role: “a child on the stairs”"
+    assert commander.control(LOOK).message == said and commander.causes[-1] == said, "it says who and why"
     refused = ask(commander, commander.anonymous_clear, Trigger.Request())
     assert not refused.success and "anonymous may not clear a halt" in refused.message and "operator" in refused.message
     for role in (Role.ANONYMOUS, Role.VIEWER, Role.APPROVER):
@@ -248,6 +259,16 @@ def test_who_proves_no_role_halts_but_clears_nothing(plant: Plant, commander: Co
     assert not forged.success and "fits neither" in forged.message
     assert commander.control(CLEAR, Role.OPERATOR).success
     wait_until(lambda: plant.halted is False, 1.0, "cleared")
+
+
+def test_the_service_for_reasons_halts_and_clears_nothing(plant: Plant, commander: Commander) -> None:
+    for command, halted in ((LOOK, False), (HALT, True), (CLEAR, True)):
+        request = signed(commander, "request_halt", ControlHalt.Request(command=command, cause="x" * 999), Role.OPERATOR)
+        assert ask(commander, commander.request, request, again_s=math.inf).halted is halted
+    cause = commander.control(LOOK).message
+    assert cause.startswith("halt was called by operator: “xxx") and len(cause) < 350, "a long reason is cut"
+    assert commander.control(CLEAR, Role.OPERATOR).success
+    wait_until(lambda: commander.causes[-1] == "", 1.0, "nothing halts it any more")
 
 
 def test_a_halt_by_safety_is_cleared_by_safety_alone(plant: Plant, commander: Commander) -> None:

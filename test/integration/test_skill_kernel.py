@@ -20,9 +20,9 @@ import pytest
 from ghostshell.action import ExecuteSkill
 from ghostshell.msg import CallContent, CallControl, KernelState, ProcessHeartbeat, SkillCall
 from ghostshell.msg import CallEvent as CallMessage
-from ghostshell.srv import Interrupt, ListSkills, ProcessLease
+from ghostshell.srv import ControlHalt, Interrupt, ListSkills, ProcessLease
 from kernel_robot import ROBOT_YAML
-from std_msgs.msg import Bool
+from std_msgs.msg import Bool, String
 from std_srvs.srv import Trigger
 
 from ghostshell_ros.runtime.goal_client import GoalClient, GoalEnd
@@ -73,6 +73,7 @@ class Scheduler(RuntimeNode):
         self.client = GoalClient(self, ExecuteSkill, "execute_skill")
         self.content = self.create_publisher(CallContent, "call_content", STREAM)
         self.control = self.create_publisher(CallControl, "call_control", STREAM)
+        self.halt_cause = self.create_publisher(String, "halt_cause", LATCHED)
         self.halted = self.create_publisher(Bool, "halted", LATCHED)
         self.states: list[KernelState] = []
         self.events: list[RunEvent] = []
@@ -93,10 +94,11 @@ class Scheduler(RuntimeNode):
         self.beaten = 0
         self.epoch = 0
         self.steady_timer(0.1, self._beat)
-        self.create_service(Trigger, "halt", self._on_halt)
+        self.create_service(ControlHalt, "request_halt", self._on_halt)
 
-    def _on_halt(self, _: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
+    def _on_halt(self, request: ControlHalt.Request, response: ControlHalt.Response) -> ControlHalt.Response:
         self.halt_calls += 1
+        self.halt_cause.publish(String(data=f"halt was called by somebody: {request.cause}"))
         self.halted.publish(Bool(data=True))
         response.success = True
         return response
@@ -314,10 +316,13 @@ def test_goals_that_race_an_interrupt_never_run_on(scheduler: Scheduler) -> None
 
 def test_a_halt_of_the_gate_stops_and_refuses_until_it_is_cleared(scheduler: Scheduler) -> None:
     walk = scheduler.start("walk", arguments={"distance": 1})
+    scheduler.halt_cause.publish(String(data="halt was called by safety: “a child”"))
     scheduler.halted.publish(Bool(data=True))
     assert (scheduler.end(walk).outcome, walk.result.error_code) == (INTERRUPTED, ExecuteSkill.Goal.HALTED)
     refused = scheduler.end(scheduler.send("clock_now"))
     assert (refused.outcome, refused.error_code) == (REFUSED, ExecuteSkill.Goal.HALTED)
+    for result in (walk.result, refused):
+        assert "halt was called by safety: “a child”" in result.error_msg, "it says who halted and why"
     wait_until(lambda: scheduler.states[-1].halted, 5.0, "the kernel's state says so")
     scheduler.halted.publish(Bool(data=False))
     wait_until(lambda: not scheduler.states[-1].halted, 5.0, "halt cleared")
@@ -328,7 +333,7 @@ def test_a_skill_that_does_not_stop_halts_the_robot_through_the_gate(scheduler: 
     deaf = scheduler.start("deaf", arguments={"seconds": 1.5})
     scheduler.command(deaf, CallControl.INTERRUPT, "enough")
     assert (scheduler.end(deaf).outcome, deaf.result.error_code) == (INTERRUPTED, ExecuteSkill.Goal.STOP_UNCERTAIN)
-    wait_until(lambda: scheduler.halt_calls, 5.0, "the gate's halt is called")
+    wait_until(lambda: "deaf did not stop" in scheduler.states[-1].halt_cause, 5.0, "the gate is asked, and told why")
     answer = scheduler.ask(scheduler.interrupt_client, Interrupt.Request(process_id="", cause="again"))
     assert answer.error_code == Interrupt.Request.INTERRUPT_STOP_UNCERTAIN
     wait_until(lambda: any(e.error_code == ExecuteSkill.Goal.STOP_UNCERTAIN for e in scheduler.events), 5.0, "an event says so")

@@ -25,7 +25,7 @@ from skill_kernel.skills.registry import SkillRegistry
 def obeyed(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """Return what a conversation with coco did: halts, commands and instructions."""
     done: list[Any] = []
-    monkeypatch.setattr(chat.halt_door, "halt", lambda domain, robot: done.append("halt") or "halted")
+    monkeypatch.setattr(chat.halt_door, "halt", lambda domain, robot, cause: done.append("halt") or "halted")
     monkeypatch.setattr(chat, "_run", lambda words: done.append(tuple(words)))
     return done
 

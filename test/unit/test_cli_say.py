@@ -14,7 +14,6 @@ from typing import Any, ClassVar
 import pytest
 import typer
 from ghostshell.srv import ControlHalt
-from std_srvs.srv import Trigger
 from typer.testing import CliRunner
 
 from ghostshell_ros import halt_door
@@ -25,7 +24,7 @@ from ghostshell_ros.cli.robot_client import absent
 from ghostshell_ros.cli.say import _namespace
 from ghostshell_ros.runtime import service_client
 from ghostshell_ros.runtime.signing import Doorkeeper
-from skill_kernel.roles import Caller, Door, HaltLatch, Role
+from skill_kernel.roles import Caller, Door, HaltLatch
 
 
 @pytest.mark.parametrize("command", [["say", "nod"], ["halt"], ["clear"], ["ps"], ["pause"], ["resume", "a1"], ["stop"]])
@@ -52,7 +51,8 @@ def test_the_only_robot_is_meant_and_with_several_they_are_named(gate: type[Losi
 
 def test_halt_without_a_name_is_for_every_robot_also_where_one_does_not_answer(gate: type[LosingGate], only: list[str]) -> None:
     only.append("lab/kalos")
-    assert run("halt") == (0, "coco: halted by anybody\nlab/kalos: halted by anybody\n")
+    assert run("halt", "a child") == (0, "coco: halted by operator\nlab/kalos: halted by operator\n")
+    assert [request.cause for request in gate.asked] == ["a child"] * 2
     gate.asked, gate.lost = [], NEVER
     status, output = run("halt", wait_s=0.1)
     assert status == 2 and "no robot 'coco' answers" in output and "no robot 'lab/kalos' answers" in output
@@ -61,7 +61,8 @@ def test_halt_without_a_name_is_for_every_robot_also_where_one_does_not_answer(g
 def test_a_stop_word_halts_before_ros_is_joined(monkeypatch: pytest.MonkeyPatch) -> None:
     halted: list[tuple[str, str]] = []
 
-    def halt(domain: str, robot: str) -> str:
+    def halt(domain: str, robot: str, cause: str) -> str:
+        assert cause.startswith("told “")
         halted.append((domain, robot))
         return "halted"
 
@@ -153,12 +154,9 @@ class LosingGate:
     def ask(self, request: Any, on_end: Callable[[Any], object], *, deadline_s: float, wait_s: float) -> None:
         gate = type(self)
         gate.asked.append(request)
-        role = self._door.caller(request).role if hasattr(request, "proof") else Role.ANONYMOUS
+        role = self._door.caller(request).role
         done, message = True, ""
-        if isinstance(request, Trigger.Request):
-            gate.latch.halt()
-            gate.halted, message = True, "halted by anybody"
-        elif request.command == ControlHalt.Request.HALT:
+        if request.command == ControlHalt.Request.HALT:
             gate.latch.halt(role)
             gate.halted, message = True, f"halted by {role.value}"
         elif request.command == ControlHalt.Request.CLEAR and gate.halted:
@@ -222,7 +220,7 @@ def run(*words: str, wait_s: float = 10.0) -> tuple[int, str]:
 
 
 @pytest.mark.parametrize(
-    ("lost", "status", "said"), [(0, 0, "halted by anybody"), (2, 0, "halted by"), (NEVER, 2, "no robot 'coco' answers")]
+    ("lost", "status", "said"), [(0, 0, "halted by operator"), (2, 0, "halted by"), (NEVER, 2, "no robot 'coco' answers")]
 )
 def test_halt_asks_again_until_an_answer_arrives(lost: int, status: int, said: str, gate: type[LosingGate]) -> None:
     gate.lost = lost

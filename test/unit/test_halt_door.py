@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import pwd
 import socket
 import subprocess
 import sys
@@ -21,16 +22,23 @@ DOMAIN = f"test{os.getpid()}"
 CLIENT = [sys.executable, "-I", "-S", halt_door.__file__]
 
 
+told: list[tuple[str, str]] = []
+"""By whom coco was halted, and why."""
+ME = f"user {pwd.getpwuid(os.getuid()).pw_name} of this machine"
+
+
 @pytest.fixture
 def halts() -> Iterator[list[str]]:
     """Return what was halted: coco confirms, deaf does not."""
     halted: list[str] = []
 
-    def coco(answer: Callable[[str], None]) -> None:
+    def coco(who: str, cause: str, answer: Callable[[str], None]) -> None:
         halted.append("coco")
+        told.append((who, cause))
         answer("halted; clear it")
 
-    doors = [HaltDoor(DOMAIN, "coco", coco), HaltDoor(DOMAIN, "team/deaf", lambda answer: halted.append("deaf"))]
+    told.clear()
+    doors = [HaltDoor(DOMAIN, "coco", coco), HaltDoor(DOMAIN, "team/deaf", lambda *_: halted.append("deaf"))]
     yield halted
     for door in doors:
         door.close()
@@ -49,6 +57,21 @@ def test_the_client_halts_the_robot_that_is_named_and_says_what_the_gate_says(ha
     assert halts == ["coco"] * 3
 
 
+def test_the_door_says_who_asks_and_passes_on_why(halts: list[str]) -> None:
+    for words in (("a child on=the stairs", "--robot", "coco"), ("--robot=coco", "水在地上"), ("--robot", "coco")):
+        assert run(*words).returncode == 0
+    assert told == [(ME, "a child on=the stairs"), (ME, "水在地上"), (ME, "")]
+    assert halt(DOMAIN, "coco", "x" * 5000) == "halted; clear it", "a long reason is cut, and halts"
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can be another user")
+def test_another_user_is_named_by_the_kernel_whatever_he_says(halts: list[str]) -> None:
+    code = f"import os, sys; sys.path.insert(0, {str(Path(halt_door.__file__).parent)!r}); import halt_door\n"
+    code += f"os.setuid(65534); halt_door.halt({DOMAIN!r}, 'coco', 'user root of this machine')"
+    subprocess.run([sys.executable, "-I", "-S", "-c", code], check=True, timeout=10)
+    assert told == [("user nobody of this machine", "user root of this machine")]
+
+
 def test_without_a_name_every_robot_is_halted_and_one_that_does_not_confirm_is_left_to_ros(halts: list[str]) -> None:
     assert robots_here(DOMAIN) == ["coco", "team/deaf"]
     done = run()
@@ -56,7 +79,19 @@ def test_without_a_name_every_robot_is_halted_and_one_that_does_not_confirm_is_l
     assert sorted(halts) == ["coco", "deaf"]
 
 
-@pytest.mark.parametrize("arguments", [("--as", "safety"), ("--help",), ("--robot",), ("--robot", ""), ("--robot", "kalos")])
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("--as", "safety"),
+        ("--help",),
+        ("--robot",),
+        ("--robot", ""),
+        ("--robot", "kalos"),
+        ("a", "b"),
+        ("--robot=", "coco"),
+        ("",),
+    ],
+)
 def test_what_the_client_cannot_do_is_left_to_ros_and_nothing_is_printed(halts: list[str], arguments: tuple[str, ...]) -> None:
     done = run(*arguments)
     assert (done.returncode, done.stdout, done.stderr, halts) == (LATER, "", "", [])
@@ -66,7 +101,7 @@ def test_sockets_that_are_no_robots_keep_nobody_waiting(halts: list[str]) -> Non
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as other:
         other.bind(f"\0{halt_door.PREFIX}/{DOMAIN}/0 bad")
         assert robots_here(DOMAIN) == ["coco", "team/deaf"]
-    deaf = [HaltDoor(DOMAIN, f"deaf{n}", lambda answer: None) for n in range(8)]
+    deaf = [HaltDoor(DOMAIN, f"deaf{n}", lambda *_: None) for n in range(8)]
     try:
         began_s = time.monotonic()
         assert run().stdout == "coco: halted; clear it\n" and time.monotonic() - began_s < 4 * halt_door.ANSWER_S
@@ -84,7 +119,7 @@ def test_a_second_gate_cannot_take_the_door_and_a_closed_one_is_free_again(halts
         HaltDoor(DOMAIN, "coco", print)
     first = HaltDoor(DOMAIN, "kalos", print)
     first.close()
-    HaltDoor(DOMAIN, "kalos", lambda answer: answer("the second")).close()
+    HaltDoor(DOMAIN, "kalos", lambda who, cause, answer: answer("the second")).close()
 
 
 def test_noise_and_clients_that_cannot_be_answered_do_not_end_the_door(halts: list[str]) -> None:

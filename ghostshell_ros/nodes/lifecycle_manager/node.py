@@ -123,7 +123,7 @@ class LifecycleManager(RuntimeNode):
                 self._publish()
 
     def _handle_loss(self, driver: _Driver, cause: str) -> None:
-        self._halt.halt()  # also when `halted` was heard: the gate may have been cleared just now
+        self._halt.halt(f"{driver.name} {cause}")  # also when `halted` was heard: the gate may have been cleared just now
         if not self._lost_by_cause:
             self.call_later(REPORT_DELAY_S, self._report_loss)
         self._lost_by_cause.setdefault(cause, []).append(driver.name)

@@ -100,7 +100,7 @@ class ProcessSchedulerNode(RuntimeNode):
         self._beat = Beat(self, BEAT_S, REST_BEAT_S, lambda: self._core.living, self._answer_for_processes)
         self._halting = 0
         """Answers to a stop word that are awaited."""
-        self._gate_is_halted = False
+        self._gate_is_halted, self._halt_cause = False, ""
         self._goals: dict[str, Goal] = {}
         self._advice = ProcessAdvice(self, robot, self._core, self._events, halting=lambda: self.halted)
         self._hear()
@@ -125,6 +125,7 @@ class ProcessSchedulerNode(RuntimeNode):
         GoalServer(self, RunTask, "run_task", on_goal=self._goal, on_cancel=self._cancel_goal)
         read_events(self, self._event)
         self.create_subscription(KernelState, "kernel_state", self._kernel_state, LATCHED)
+        self.create_subscription(String, "halt_cause", lambda m: setattr(self, "_halt_cause", m.data), LATCHED)
         self.create_subscription(Bool, "halted", self._gate, LATCHED)
         for name, node in (("scheduler", SCHEDULER), ("planner", PLANNER), ("sender", SENDER)):
             self.create_subscription(ProcessHeartbeat, f"{name}_heartbeat", partial(self._alive, node), SENSORS)
@@ -268,7 +269,8 @@ class ProcessSchedulerNode(RuntimeNode):
             why = f"the instruction has {len(text)} characters, more than {self._max_chars}; say it shorter"
             raise ProcessError(why, TaskCode.EMPTY_INSTRUCTION)
         if self.halted:
-            raise ProcessError(f"the robot is halted; {CLEAR_HINT}", TaskCode.ROBOT_HALTED)
+            why = f" ({self._halt_cause})" if self._halt_cause else ""
+            raise ProcessError(f"the robot is halted{why}; {CLEAR_HINT}", TaskCode.ROBOT_HALTED)
         if source is ProcessSource.USER:
             self._control_running(text)
         return self._core.instruct(text, door=door, sender=sender, source=source, strategy=strategy)
@@ -309,9 +311,10 @@ class ProcessSchedulerNode(RuntimeNode):
 
     def _stop_everything(self, text: str) -> None:
         self._halting += 1
-        self._link.halt(then=self._answered)
+        told = f"told “{shown(text)}”"
+        self._link.halt(told, then=self._answered)
         if self._core.living:
-            self._core.end_all(f"told “{shown(text)}”")
+            self._core.end_all(told)
         else:
             self._halting += 1
             self._link.interrupt("", "stop word", then=self._answered)
@@ -389,7 +392,7 @@ class ProcessSchedulerNode(RuntimeNode):
     def _gate(self, message: Bool) -> None:
         was, self._gate_is_halted = self._gate_is_halted, message.data
         self._advice.halted(message.data)
-        self._core.halted(message.data)
+        self._core.halted(message.data, self._halt_cause)
         if was and not message.data:
             self._events.write(Notice(kind=NoticeKind.HALT_CLEARED, text="the robot takes instructions again"))
 

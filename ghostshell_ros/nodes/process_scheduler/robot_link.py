@@ -6,8 +6,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ghostshell.srv import Interrupt, ProcessLease
-from std_srvs.srv import Trigger
+from ghostshell.srv import ControlHalt, Interrupt, ProcessLease
 
 from ghostshell_ros.runtime.node import RuntimeNode
 from ghostshell_ros.runtime.service_client import ServiceClient
@@ -46,7 +45,7 @@ class RobotLink:
     ) -> None:
         self._on_problem, self.changed, self.amended = on_problem, on_change, on_amend
         self._clients = {name: ServiceClient(node, Interrupt, f"{name}/interrupt") for name in ORDER}
-        self._halt = ServiceClient(node, Trigger, "halt")
+        self._halt = ServiceClient(node, ControlHalt, "request_halt")
         self._leases = ServiceClient(node, ProcessLease, f"{KERNEL}/process_lease")
         self._jobs: deque[Job] = deque()
 
@@ -101,7 +100,7 @@ class RobotLink:
                 if response is not None and response.error_code:
                     self._on_problem(f"{name}: {response.error_msg}")
                 if name == KERNEL and (response is None or response.error_code):
-                    self.halt()
+                    self.halt(f"the skill kernel did not confirm an interrupt: {cause}")
                 if name == KERNEL:
                     at_kernel()
                 ask(names[1:])
@@ -110,7 +109,7 @@ class RobotLink:
 
         ask(ORDER)
 
-    def halt(self, then: Callable[[], None] = lambda: None) -> None:
+    def halt(self, cause: str, then: Callable[[], None] = lambda: None) -> None:
         """Latch the safety gate; `then` is called when it has answered or cannot."""
 
         def answered(response: Any) -> None:
@@ -118,7 +117,8 @@ class RobotLink:
                 self._on_problem("the safety gate does not obey its halt service; use the robot's own emergency stop")
             then()
 
-        self._halt.ask(Trigger.Request(), answered, deadline_s=ANSWER_S)
+        asked = ControlHalt.Request(command=ControlHalt.Request.HALT, cause=cause)
+        self._halt.ask(asked, answered, deadline_s=ANSWER_S)
 
     # -- what the core asks for ---------------------------------------------------------------------------------------
 

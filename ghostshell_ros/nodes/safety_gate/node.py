@@ -2,11 +2,12 @@
 """Node `safety_gate`, which every set-point passes: limits, hold on silence, latched halt; a process of its own."""
 
 from collections.abc import Sequence
+from functools import partial
 
 import rclpy
 from ghostshell.srv import ControlHalt
 from sensor_msgs.msg import JointState
-from std_msgs.msg import Bool
+from std_msgs.msg import Bool, String
 from std_srvs.srv import Trigger
 
 from ghostshell_ros.halt_door import HaltDoor
@@ -17,6 +18,7 @@ from ghostshell_ros.runtime.signing import Doorkeeper
 from ghostshell_ros.wire.events import CLEAR_HINT, EventWriter
 from ghostshell_ros.wire.qos import LATCHED, LATCHED_BY_ANY, SENSORS, SET_POINTS
 from skill_kernel.codes import CallCode
+from skill_kernel.config.sections import CAUSE_CHARS, shown
 from skill_kernel.events import Notice, NoticeKind
 from skill_kernel.robot import RobotConfig
 from skill_kernel.roles import ANYBODY, Caller, HaltLatch, Role
@@ -122,6 +124,7 @@ class SafetyGate(RuntimeNode):
                 on_refused=self._log_once,
             )
 
+        self._cause = self.create_publisher(String, "halt_cause", LATCHED)
         self._halted = self.create_publisher(Bool, "halted", LATCHED)
         # A gate that died is still seen in the graph for a while; only one that lives delivers its latched state.
         self.create_subscription(Bool, "halted", self._on_halted, LATCHED_BY_ANY)
@@ -130,10 +133,10 @@ class SafetyGate(RuntimeNode):
             self.create_subscription(JointState, "joint_command_in", self._on_command, SET_POINTS)
             self.create_subscription(JointState, "joint_states", self._on_joint_states, SENSORS)
         self._latch = HaltLatch()
-        self._door = Doorkeeper(self, "control_halt")
         self.create_service(Trigger, "halt", self._on_halt)
         self.create_service(Trigger, "clear_halt", self._on_clear)
-        self.create_service(ControlHalt, "control_halt", self._on_control)
+        for name, clears in (("control_halt", True), ("request_halt", False)):
+            self.create_service(ControlHalt, name, partial(self._on_control, Doorkeeper(self, name), clears))
         self._local_door = self._open_door()
         self._timer = self.steady_timer(self._period_s, self._tick)
         self._timer.cancel()
@@ -211,7 +214,9 @@ class SafetyGate(RuntimeNode):
         """Open the door for halts by programs of this machine; None where that is not possible."""
         domain, robot = str(self.context.get_domain_id()), self.get_namespace().strip("/")
         try:
-            return HaltDoor(domain, robot, lambda answer: self.call_soon(lambda: answer(self._halt_for(ANYBODY))))
+            return HaltDoor(
+                domain, robot, lambda who, cause, answer: self.call_soon(lambda: answer(self._halt_for(ANYBODY, cause, who)))
+            )
         except OSError as error:
             self.get_logger().warning(f"ghostshell halt reaches this robot by ROS alone, which takes seconds: {error}")
             return None
@@ -224,12 +229,14 @@ class SafetyGate(RuntimeNode):
         response.success, response.message = self._clear_for(ANYBODY)
         return response
 
-    def _on_control(self, request: ControlHalt.Request, response: ControlHalt.Response) -> ControlHalt.Response:
-        caller = self._door.caller(request)
+    def _on_control(
+        self, door: Doorkeeper, clears: bool, request: ControlHalt.Request, response: ControlHalt.Response
+    ) -> ControlHalt.Response:
+        caller = door.caller(request)
         response.success = True
         if request.command == request.HALT:
-            response.message = self._halt_for(caller)
-        elif request.command == request.CLEAR:
+            response.message = self._halt_for(caller, request.cause)
+        elif request.command == request.CLEAR and clears:
             response.success, response.message = self._clear_for(caller, request.number)
         else:
             response.message = self._halt_cause()
@@ -238,10 +245,14 @@ class SafetyGate(RuntimeNode):
         response.holder = self._latch.holder.value
         return response
 
-    def _halt_for(self, caller: Caller) -> str:
-        by_safety = caller.role is Role.SAFETY
+    def _halt_for(self, caller: Caller, why: str = "", who: str = "") -> str:
+        """Halt; `who` is known where it is not by a role. The first of several causes stays."""
+        said = f": “{shown(why, CAUSE_CHARS)}”" if why.strip() else ""
+        cause = f"halt was called by {who or caller.who}{said}"
+        if self._halt_cause():
+            self.get_logger().warning(f"halted already; {cause}")
         self._latch.halt(caller.role)
-        self._halt("halt was called by safety" if by_safety else "halt was called")
+        self._halt(cause)
         self._publish(self.steady_now())
         name = self.get_namespace().strip("/")
         how = f"ghostshell clear --robot {name}" if name else "ghostshell clear"
@@ -309,6 +320,7 @@ class SafetyGate(RuntimeNode):
             self._halt(cause)
         self._halted_published = halted
         self._halted_echoes += 1
+        self._cause.publish(String(data=cause))  # first: who hears that it is halted then knows why
         self._halted.publish(Bool(data=halted))
         if halted:
             self.get_logger().warning(f"halted: {cause}")

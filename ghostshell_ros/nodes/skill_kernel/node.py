@@ -11,7 +11,7 @@ from typing import Any
 from ghostshell.action import ExecuteSkill
 from ghostshell.msg import CallContent, CallControl, KernelState, ProcessHeartbeat, SkillCall, SkillInfo
 from ghostshell.srv import Interrupt, ListSkills, ProcessLease
-from std_msgs.msg import Bool
+from std_msgs.msg import Bool, String
 from std_srvs.srv import Trigger
 
 from ghostshell_ros.drivers.clients import BodyParts
@@ -42,7 +42,7 @@ END_WAIT_S = 0.5
 """Time for which an ending node waits for its skills to stop."""
 
 GATE_HALTED = "the safety gate is halted"
-"""Cause of a halt that the gate itself has told of, with the reason."""
+"""Cause of a halt of which the gate has told no reason."""
 
 STATE_DELAY_S = 0.01
 """Time for which a change waits for others, so that `kernel_state` tells of them together."""
@@ -74,7 +74,7 @@ class SkillKernelNode(RuntimeNode):
         self._steady_clock = SteadyClock()
         self._goals: dict[str, Goal] = {}
         self._state_due = False
-        self._gate_halted = False
+        self._gate_halted, self._gate_cause = False, GATE_HALTED
         self._events = EventWriter(self, CallEvent, ProcessEvent, Notice)
         self._state = self.create_publisher(KernelState, "kernel_state", LATCHED)
         margin_s = self.declare("stop_margin_s", 0.5, "time beyond a skill's stop time until a halt [s]", 0.05, 10.0)
@@ -90,6 +90,7 @@ class SkillKernelNode(RuntimeNode):
             settings=KernelSettings(stop_margin_s=margin_s),
         )
         self._halt = HaltClient(self, lambda: self._gate_halted)
+        self.create_subscription(String, "halt_cause", self._on_halt_cause, LATCHED)
         self.create_subscription(Bool, "halted", self._on_halted, LATCHED)
         self.create_subscription(CallContent, "call_content", self._on_content, STREAM)
         self.create_subscription(CallControl, "call_control", self._on_control, STREAM)
@@ -214,11 +215,14 @@ class SkillKernelNode(RuntimeNode):
 
     # -- halt ----------------------------------------------------------------------------------------------------
 
+    def _on_halt_cause(self, message: String) -> None:
+        self._gate_cause = message.data or GATE_HALTED
+
     def _on_halted(self, message: Bool) -> None:
         self._gate_halted = message.data
         if message.data:
             self._halt.confirmed()
-            self._kernel.halt(GATE_HALTED)
+            self._kernel.halt(self._gate_cause)
         elif not self._halt.asking:
             self._kernel.clear()
 
@@ -231,7 +235,7 @@ class SkillKernelNode(RuntimeNode):
 
     def _halt_gate(self, cause: str) -> None:
         self.get_logger().error(cause)
-        self._halt.halt()
+        self._halt.halt(cause)
 
     # -- processes -------------------------------------------------------------------------------------------------------
 
@@ -303,7 +307,7 @@ class SkillKernelNode(RuntimeNode):
 
     def _write_event(self, event: RunEvent) -> None:
         """Write what the gate does not tell itself."""
-        if not isinstance(event, Notice) or (event.kind is not NoticeKind.HALT_CLEARED and event.text != GATE_HALTED):
+        if not isinstance(event, Notice) or (event.kind is not NoticeKind.HALT_CLEARED and event.text != self._gate_cause):
             self._events.write(event)
 
     def _on_list_skills(self, _: ListSkills.Request, response: ListSkills.Response) -> ListSkills.Response:

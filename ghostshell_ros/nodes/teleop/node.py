@@ -2,6 +2,7 @@
 """Node `teleop`: turn a gamepad's messages into an operator's commands for the safety gate."""
 
 from geometry_msgs.msg import Twist
+from ghostshell.srv import ControlHalt
 from sensor_msgs.msg import Joy
 from std_srvs.srv import Trigger
 
@@ -19,7 +20,7 @@ class Teleop(RuntimeNode):
     """Publish `cmd_vel_teleop` (geometry_msgs/Twist, 20 Hz) from the moment the deadman button of a gamepad is pressed.
 
     Subscribes `joy` (sensor_msgs/Joy). Released without the release button, or the pad lost, it falls silent and the gate halts
-    the robot. Clients of the services `release_teleop` and `halt` (std_srvs/Trigger).
+    the robot. Clients of the services `release_teleop` and `request_halt`.
     """
 
     def __init__(self) -> None:
@@ -40,7 +41,7 @@ class Teleop(RuntimeNode):
         self._armed = False  # the deadman counts once it was seen up, also after a release or a halt
         self._command = self.create_publisher(Twist, "cmd_vel_teleop", SET_POINTS)
         self._release = ServiceClient(self, Trigger, "release_teleop")
-        self._halt = ServiceClient(self, Trigger, "halt")
+        self._halt = ServiceClient(self, ControlHalt, "request_halt")
         self.create_subscription(Joy, "joy", self._on_joy, SENSORS)
         self.steady_timer(0.05, self._tick)
 
@@ -48,7 +49,8 @@ class Teleop(RuntimeNode):
         pressed_before = self._last
         self._last, self._heard_at = message, self.steady_now()
         if _pressed(message, self._halt_button) and not _pressed(pressed_before, self._halt_button):
-            self._halt.ask(Trigger.Request(), deadline_s=ANSWER_S, wait_s=ANSWER_S)
+            asked = ControlHalt.Request(command=ControlHalt.Request.HALT, cause="the halt button of the gamepad")
+            self._halt.ask(asked, deadline_s=ANSWER_S, wait_s=ANSWER_S)
             self._driving = self._armed = False
         if _pressed(message, self._release_button) and not _pressed(pressed_before, self._release_button):
             self._driving = self._armed = False
