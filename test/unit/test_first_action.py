@@ -71,3 +71,23 @@ def test_without_allowed_actions_nothing_is_asked() -> None:
     bench = Bench(first("<nod/>"), first_actions=(), settings={"plan_wait_s": 60})
     bench.run(10)
     assert bench.model.questions == []
+
+
+@pytest.mark.parametrize(("seconds", "asked_early"), [(2, True), (9, False)])
+def test_half_a_plan_is_no_question_while_a_long_first_action_keeps_the_robot_busy(seconds: int, asked_early: bool) -> None:
+    bench = Bench(first(f'<walk s="{seconds}"/>'), settings={"plan_wait_s": 60})
+    bench.run(1)
+    bench.plan("nod", complete=False)
+    bench.run(0.5)
+    assert bool(bench.model.of()) is asked_early
+    bench.plan("nod", revision=2)
+    bench.run(20)
+    assert len(bench.model.of()) == 1 and bench.ended == [(0, "")]
+
+
+def test_half_a_plan_is_a_question_once_the_first_action_is_over() -> None:
+    bench = Bench(first('<walk s="5"/>'), settings={"plan_wait_s": 60})
+    bench.run(1)
+    bench.plan("nod", complete=False)
+    bench.run(8)
+    assert [asked.time_s > 4.9 for asked in bench.model.of()][:1] == [True] and "nod" in bench.calls()

@@ -4,7 +4,7 @@
 import json
 import re
 from collections import Counter, deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -150,6 +150,11 @@ class StepBook:
         """Return the step that runs as it was written; "" when none does."""
         step = self._running()
         return step.source if step is not None else ""
+
+    @property
+    def running_calls(self) -> Collection[CallEvent]:
+        """Return the calls that have begun and not ended, those that hold others among them."""
+        return self._calls.values()
 
     def shown_running(self) -> list[str | dict[str, Any]]:
         """Return what runs as prompts show it: the step, then those of its calls that have begun."""

@@ -4,6 +4,7 @@ clock; events come in by `on`, and everything goes out through the `PlannerIO`."
 
 import math
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from enum import Enum, IntEnum
 from functools import partial
@@ -36,6 +37,7 @@ from skill_kernel.events import (
     StreamKind,
 )
 from skill_kernel.observation.accessors import View
+from skill_kernel.skills.skill import SkillDefinitionError
 
 if TYPE_CHECKING:
     from planners.language.client import OfflineClient
@@ -50,6 +52,8 @@ IDLE_ANSWERS, IDLE_WAITS = 5, 40
 """Answers in a row that add nothing while the robot is idle: at most so many, the second while events are watched."""
 LOOK_AGAIN_S, SCENE_GAP_S = 0.5, 5.0
 """Times between two looks at the scene, and between two questions for no other reason than a change in it."""
+LONG_S = 4.0
+"""A call with this nominal time takes longer than the answers about what follows it."""
 ANEW_WAIT_S = 2.0
 """Longest wait for the new epoch after a global event."""
 UNVERIFIED = "unverified"
@@ -485,10 +489,11 @@ class StepPlanner:
         self._end("nobody has looked again", 0, f"{UNVERIFIED}: System 2 did not look again within {wait_s:g} s")
 
     def _ask_if_due(self, subtask: Subtask) -> None:
-        """Ask; when cost-aware, not while enough steps wait or nothing has changed."""
+        """Ask; when cost-aware, not while enough steps wait or nothing has changed, nor about half a plan while the robot is
+        busy."""
         settings = self._io.settings
         if settings["cost_aware"] and self._rung is Rung.MODEL:
-            if len(self._book.queued) > settings["refill_at"]:
+            if (not self._goals.plan.complete and self._busy_for_long()) or len(self._book.queued) > settings["refill_at"]:
                 return
             if self._nothing is not None and self._nothing == self._digest(subtask) and not self._news(subtask):
                 if not self._skip_told:
@@ -508,6 +513,14 @@ class StepPlanner:
             self._fail(int(TaskCode.TURN_LIMIT), f"{subtask.description}: {why}")
         else:
             self._ask(subtask)
+
+    def _busy_for_long(self) -> bool:
+        """Return whether something is being done that takes longer than a plan and the steps of it take to write."""
+        skills = {skill.name: skill for skill in self._robot.about.skills}
+        running = ((skills[c.function], c.arguments) for c in self._book.running_calls if c.function in skills)
+        with suppress(SkillDefinitionError):  # whoever performs it says so
+            return any(skill.nominal_for(arguments) >= LONG_S for skill, arguments in running)
+        return False
 
     def _ask_not_before(self, seconds: float) -> None:
         """Ask nothing for so long."""

@@ -43,16 +43,15 @@ def _only(value: Any, wanted: Collection[str]) -> Any:
 
 
 def differences(before: Seen, after: Seen, shown: Collection[str] = ()) -> list[str]:
-    """Return what has changed, in words. What was or is not watched is no change; `shown` are labels of things it knows of."""
+    """Return what has changed, in words. What was or is not watched is no change, nor is a thing that has gone out of sight: it
+    comes and goes while the robot turns. `shown` are labels of things it knows of."""
     told = []
     for name in before:
         old, new = before[name], after.get(name, before[name])
         if old == new:
             continue
         if isinstance(old, frozenset) and isinstance(new, frozenset):
-            mentioned = name == MENTIONED
-            told += [f"{thing} has come into sight" for thing in sorted(new - old) if mentioned or thing not in shown]
-            told += [f"{thing} is no longer in sight" for thing in sorted(old - new) if mentioned]
+            told += [f"{thing} has come into sight" for thing in sorted(new - old) if name == MENTIONED or thing not in shown]
         elif isinstance(old, (str, bool)) and isinstance(new, (str, bool)):
             told.append(f"{name} is {_shown(new)} now, it was {_shown(old)}")
         else:
