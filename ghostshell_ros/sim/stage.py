@@ -52,66 +52,6 @@ class _Mover:
         return x, y, math.atan2(by - ay, bx - ax)
 
 
-class Actors:
-    """Move the person and the door of a world. They are attached to it for good; a world may lack either."""
-
-    def __init__(self, world: SimWorld) -> None:
-        self._world = world
-        self._movers: dict[str, _Mover] = {}
-        for name, path, speed, turns in (
-            ("person", PERSON_PATH, PERSON_SPEED, True),
-            ("office_door", DOOR_PATH, DOOR_SPEED, False),
-        ):
-            body = mujoco.mj_name2id(world.model, mujoco.mjtObj.mjOBJ_BODY, name)
-            if body >= 0 and world.model.body_mocapid[body] >= 0:
-                self._movers[name] = _Mover(int(world.model.body_mocapid[body]), path, speed, turns)
-        if self._movers:
-            world.attach(self._update, self._reset)
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """Return the names of what can be moved: "person", "office_door"."""
-        return tuple(self._movers)
-
-    @property
-    def doors(self) -> tuple[str, ...]:
-        """Return the actors that slide along their path and stand nowhere else."""
-        return tuple(name for name, mover in self._movers.items() if not mover.turns)
-
-    def move(self, name: str, forth: bool) -> None:
-        """Send the person into the hallway or back, the door before its opening or aside. They take their time."""
-        mover = self._movers[name]
-        mover.goal = mover.length if forth else 0.0
-
-    def put(self, name: str, *, forth: bool) -> None:
-        """Have the person or the door at either end of their path at once."""
-        mover = self._movers[name]
-        mover.at = mover.goal = mover.length if forth else 0.0
-        self._show(mover)
-
-    def _reset(self) -> None:
-        for name in self._movers:
-            self.put(name, forth=False)
-
-    def _update(self, dt: float) -> None:
-        for name, mover in self._movers.items():
-            if mover.at != mover.goal and not (name == "office_door" and self._robot_in_doorway()):
-                step = mover.speed * dt
-                mover.at += max(-step, min(step, mover.goal - mover.at))
-                self._show(mover)
-
-    def _show(self, mover: _Mover) -> None:
-        x, y, direction = mover.point()
-        data = self._world.data
-        data.mocap_pos[mover.number][:2] = x, y
-        if mover.turns:
-            data.mocap_quat[mover.number] = turned(direction if mover.goal >= mover.at else direction + math.pi)
-
-    def _robot_in_doorway(self) -> bool:
-        pose = self._world.base().pose
-        return math.dist((pose.x, pose.y), DOOR_PATH[-1]) < DOORWAY_M
-
-
 ROBOT = "robot"
 MOST_M = 100.0
 _Place = Annotated[list[Annotated[float, Field(ge=-MOST_M, le=MOST_M)]], Field(min_length=2, max_length=3)]
@@ -134,11 +74,61 @@ def read_arrangement(text: str) -> dict[str, Pose2D | bool]:
 
 
 class Stage:
-    """Put the things of a world elsewhere at once; only one thread may use the world meanwhile."""
+    """Move the person and the door of a world, which may lack either, and put its things elsewhere at once.
 
-    def __init__(self, world: SimWorld, actors: Actors, start: str = "") -> None:
+    It is attached to the world for good; only one thread may use the world meanwhile.
+    """
+
+    def __init__(self, world: SimWorld, start: str = "") -> None:
         """`start` is the keyframe that the robot begins in."""
-        self._world, self._actors, self._start = world, actors, start
+        self._world, self._start = world, start
+        self._movers: dict[str, _Mover] = {}
+        for name, path, speed, turns in (
+            ("person", PERSON_PATH, PERSON_SPEED, True),
+            ("office_door", DOOR_PATH, DOOR_SPEED, False),
+        ):
+            body = mujoco.mj_name2id(world.model, mujoco.mjtObj.mjOBJ_BODY, name)
+            if body >= 0 and world.model.body_mocapid[body] >= 0:
+                self._movers[name] = _Mover(int(world.model.body_mocapid[body]), path, speed, turns)
+        self.movers = tuple(self._movers)
+        """Names of what can be moved along its path: "person", "office_door"."""
+        self.doors = tuple(name for name, mover in self._movers.items() if not mover.turns)
+        """Those that stand nowhere else."""
+        if self._movers:
+            world.attach(self._update, self._reset)
+
+    def move(self, name: str, forth: bool) -> None:
+        """Send the person into the hallway or back, the door before its opening or aside. They take their time."""
+        mover = self._movers[name]
+        mover.goal = mover.length if forth else 0.0
+
+    def _at_end(self, name: str, *, forth: bool) -> None:
+        """Have the person or the door at either end of their path at once."""
+        mover = self._movers[name]
+        mover.at = mover.goal = mover.length if forth else 0.0
+        self._show(mover)
+
+    def _reset(self) -> None:
+        for name in self._movers:
+            self._at_end(name, forth=False)
+
+    def _update(self, dt: float) -> None:
+        for name, mover in self._movers.items():
+            if mover.at != mover.goal and not (name == "office_door" and self._robot_in_doorway()):
+                step = mover.speed * dt
+                mover.at += max(-step, min(step, mover.goal - mover.at))
+                self._show(mover)
+
+    def _show(self, mover: _Mover) -> None:
+        x, y, direction = mover.point()
+        data = self._world.data
+        data.mocap_pos[mover.number][:2] = x, y
+        if mover.turns:
+            data.mocap_quat[mover.number] = turned(direction if mover.goal >= mover.at else direction + math.pi)
+
+    def _robot_in_doorway(self) -> bool:
+        pose = self._world.base().pose
+        return math.dist((pose.x, pose.y), DOOR_PATH[-1]) < DOORWAY_M
 
     def arrange(self, wishes: Mapping[str, Pose2D | bool], *, from_start: bool) -> None:
         """Put the named things where they are wished; with `from_start`, put everything else back to its start first.
@@ -152,30 +142,30 @@ class Stage:
             self._world.reset(self._start, settle_s=0.0)
             self._world.data.time = time
         for name, wish in wishes.items():
-            if name in self._actors.names:
+            if name in self._movers:
                 # A person that is sent again sets out from the beginning of their path.
-                self._actors.put(name, forth=wish is True)
+                self._at_end(name, forth=wish is True)
             if not isinstance(wish, bool):
                 self._put(name, wish)
         mujoco.mj_forward(self._world.model, self._world.data)
 
     def _check(self, name: str, wish: Pose2D | bool) -> None:
-        door = name in self._actors.doors
+        door = name in self.doors
         if door and not isinstance(wish, bool):
             raise SimWorldError(f'the door \'{name}\' slides: say "open" or "shut"')
         if isinstance(wish, bool) and not door:
-            raise SimWorldError(f"'{name}' is no door; the doors are: {', '.join(self._actors.doors) or 'none'}")
+            raise SimWorldError(f"'{name}' is no door; the doors are: {', '.join(self.doors) or 'none'}")
         if name != ROBOT and not door and name not in self.movable():
-            known = ", ".join((ROBOT, *self.movable(), *self._actors.doors))
+            known = ", ".join((ROBOT, *self.movable(), *self.doors))
             raise SimWorldError(f"there is no '{name}' that can be moved; there is: {known}")
 
     def movable(self) -> tuple[str, ...]:
         """Return the names of what can be put anywhere, besides the robot."""
-        model, doors = self._world.model, self._actors.doors
+        model = self._world.model
         return tuple(
             name
             for name in self._world.objects()
-            if name not in doors
+            if name not in self.doors
             and (number := model.body(name).id) != self._world.base_id
             and (model.body_mocapid[number] >= 0 or model.body_dofnum[number] == 6)
         )

@@ -8,7 +8,7 @@ import math
 import numpy as np
 
 from ghostshell_ros.sim.parts import Legged
-from ghostshell_ros.sim.stage import Actors
+from ghostshell_ros.sim.stage import Stage
 from ghostshell_ros.sim.world import SimWorld
 from scripts.detector.shapes import LABELS, Random
 
@@ -29,7 +29,7 @@ class Building:
         self.random = random
         world = SimWorld("robots/kalos/kalos.xml", world="building")
         Legged(world)  # stands
-        Actors(world)
+        Stage(world)
         world.step(400)
         self.model, self.data = world.model, world.data
         self.camera_id = self.model.camera("front_camera").id
@@ -85,7 +85,10 @@ class Building:
         roll, pitch = r.normal(0, 0.02, 2)
         cr, sr, cp, sp, cy, sy = (f(a / 2) for a in (roll, pitch, yaw) for f in (math.cos, math.sin))
         self.data.qpos[3:7] = (
-            cr * cp * cy + sr * sp * sy, sr * cp * cy - cr * sp * sy, cr * sp * cy + sr * cp * sy, cr * cp * sy - sr * sp * cy,
+            cr * cp * cy + sr * sp * sy,
+            sr * cp * cy - cr * sp * sy,
+            cr * sp * cy + sr * cp * sy,
+            cr * cp * sy - sr * sp * cy,
         )
         mujoco.mj_kinematics(self.model, self.data)
         mujoco.mj_comPos(self.model, self.data)

@@ -9,7 +9,7 @@ from functools import lru_cache
 from sim_probe import tilt
 
 from ghostshell_ros.sim.parts import Legged, Lidar
-from ghostshell_ros.sim.stage import Actors
+from ghostshell_ros.sim.stage import Stage
 from ghostshell_ros.sim.world import SimWorld
 
 MODEL = "robots/kalos/kalos.xml"
@@ -22,7 +22,7 @@ class KalosSim:
     def __init__(self) -> None:
         self.world = SimWorld(MODEL, world="building")
         self.gait = Legged(self.world).gait
-        self.actors = Actors(self.world)
+        self.stage = Stage(self.world)
         self.lidar = Lidar(self.world)
         self.clear()
 

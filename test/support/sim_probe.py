@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 
-from ghostshell_ros.sim.stage import Actors
+from ghostshell_ros.sim.stage import Stage
 from ghostshell_ros.sim.world import SimWorld
 
 FELL_AT_RAD = math.radians(50.0)
@@ -37,6 +37,6 @@ def face_size(world: SimWorld) -> tuple[int, int]:
     return int(world.model.tex_width[texture]), int(world.model.tex_height[texture])
 
 
-def arrived(actors: Actors, name: str) -> bool:
+def arrived(stage: Stage, name: str) -> bool:
     """Return whether an actor is where it was sent."""
-    return actors._movers[name].at == actors._movers[name].goal
+    return stage._movers[name].at == stage._movers[name].goal

@@ -13,18 +13,18 @@ pytest.importorskip("mujoco")
 from sim_probe import arrived, upright
 
 from ghostshell_ros.sim.parts import Legged, Lidar
-from ghostshell_ros.sim.stage import Actors, Stage, read_arrangement
+from ghostshell_ros.sim.stage import Stage, read_arrangement
 from ghostshell_ros.sim.world import SimWorld, SimWorldError
 from skill_kernel.skills.drivers import Pose2D
 
 WORLD = SimWorld("robots/kalos/kalos.xml", world="building")
-ACTORS, LEGGED = Actors(WORLD), Legged(WORLD)
+STAGE, LEGGED = Stage(WORLD), Legged(WORLD)
 
 
 @pytest.fixture
 def stage() -> Iterator[Stage]:
     WORLD.reset()
-    yield Stage(WORLD, ACTORS)
+    yield STAGE
     WORLD.reset()
 
 
@@ -45,14 +45,14 @@ def test_the_robot_stands_where_it_is_put_and_goes_on_standing(stage: Stage) -> 
 
 
 def test_what_sat_and_was_on_its_way_stands_at_rest_after_a_reset(stage: Stage) -> None:
-    ACTORS.move("person", True)
+    stage.move("person", True)
     for _ in range(60):
         LEGGED.gait.set_posture("sit")
         WORLD.advance(0.05)
     assert LEGGED.gait.state == "sit"
     stage.arrange({}, from_start=True)
     WORLD.advance(0.5)
-    assert LEGGED.gait.state == "stand" and at("person") == pytest.approx((7.9, -2.7)) and arrived(ACTORS, "person")
+    assert LEGGED.gait.state == "stand" and at("person") == pytest.approx((7.9, -2.7)) and arrived(STAGE, "person")
 
 
 def test_things_are_put_on_the_floor_and_stay_there(stage: Stage) -> None:
@@ -79,7 +79,7 @@ def test_a_door_is_shut_at_once_and_opens_again_by_itself_only_when_told(stage: 
     assert at("office_door") == pytest.approx((5.25, 1.14))
     WORLD.advance(0.5)
     assert at("office_door") == pytest.approx((5.25, 1.14))
-    ACTORS.move("office_door", False)
+    stage.move("office_door", False)
     WORLD.advance(3.0)
     assert at("office_door") == pytest.approx((6.50, 1.14))
 

@@ -196,18 +196,18 @@ def test_the_lidar_sees_walls_and_ball_but_never_the_robot(robot: KalosSim) -> N
 
 
 def test_the_door_slides_shut_and_the_person_comes_into_view(robot: KalosSim) -> None:
-    assert set(robot.actors.names) == {"person", "office_door"}
+    assert set(robot.stage.movers) == {"person", "office_door"}
     before = robot.lidar.scan()
-    for name in robot.actors.names:
-        robot.actors.move(name, True)
+    for name in robot.stage.movers:
+        robot.stage.move(name, True)
     robot.go(6.0)
-    assert all(arrived(robot.actors, name) for name in robot.actors.names)
+    assert all(arrived(robot.stage, name) for name in robot.stage.movers)
     objects = robot.world.objects()
     assert objects["person"][0][:2] == pytest.approx([7.0, -0.1], abs=0.01)
     assert objects["office_door"][0][0] == pytest.approx(5.25, abs=0.01)
     nearer = before - robot.lidar.scan()
     assert nearer.max() > 0.5, "somebody stands in the way of a ray"
-    robot.actors.move("person", False)
+    robot.stage.move("person", False)
     robot.go(6.0)
     assert robot.world.objects()["person"][0][:2] == pytest.approx([7.9, -2.7], abs=0.01)
 
@@ -215,9 +215,9 @@ def test_the_door_slides_shut_and_the_person_comes_into_view(robot: KalosSim) ->
 def test_the_door_does_not_close_on_the_robot(robot: KalosSim) -> None:
     q = robot.world._base_qpos
     robot.world.data.qpos[q : q + 2] = 5.25, 1.05
-    robot.actors.move("office_door", True)
+    robot.stage.move("office_door", True)
     robot.go(2.0)
-    assert not arrived(robot.actors, "office_door") and robot.world.objects()["office_door"][0][0] > 6.4
+    assert not arrived(robot.stage, "office_door") and robot.world.objects()["office_door"][0][0] > 6.4
 
 
 def test_waypoints_have_room_to_stand_in(robot: KalosSim) -> None:
@@ -261,7 +261,7 @@ def test_the_front_camera_sees_the_person_in_the_hallway(robot: KalosSim) -> Non
         empty = robot.world.render("front_camera", 320, 240)
     except SimWorldError as error:
         pytest.skip(str(error))
-    robot.actors.move("person", True)
+    robot.stage.move("person", True)
     robot.go(6.0)
     shown = robot.world.render("front_camera", 320, 240)
     magenta = [((p[..., 0] > 90) & (p[..., 2] > 70) & (p[..., 1] < 50)).sum() for p in (empty, shown)]

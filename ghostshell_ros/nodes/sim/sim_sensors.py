@@ -21,7 +21,7 @@ from std_srvs.srv import SetBool, Trigger
 from ghostshell_ros.runtime.node import Beat, RuntimeNode
 from ghostshell_ros.sim.gait import times, turned
 from ghostshell_ros.sim.parts import Battery, Legged, Lidar
-from ghostshell_ros.sim.stage import Actors, Stage, read_arrangement
+from ghostshell_ros.sim.stage import Stage, read_arrangement
 from ghostshell_ros.sim.world import BaseState, SimWorld, SimWorldError
 from ghostshell_ros.wire.qos import LATCHED, MEASUREMENTS, SENSORS, SET_POINTS
 from ghostshell_ros.wire.sensing import velocity_of
@@ -230,10 +230,9 @@ class SimObjects:
         self._map = f"{sim.frame_prefix}map"
         node, world = sim.node, sim.world
         self._node, self._world, self._lock, self._stamp = node, world, sim.lock, sim.stamp
-        self._actors = Actors(world)
-        self._stage = Stage(world, self._actors, start)
+        self._stage = Stage(world, start)
         self._poses = {n: node.create_publisher(PoseStamped, f"ground_truth/{n}", MEASUREMENTS) for n in world.objects()}
-        for name in self._actors.names:
+        for name in self._stage.movers:
             node.create_service(SetBool, _SERVICES[name][0], partial(self._move, name))
         node.declare(
             ARRANGEMENT,
@@ -260,7 +259,7 @@ class SimObjects:
 
     def _move(self, name: str, request: SetBool.Request, response: SetBool.Response) -> SetBool.Response:
         with self._lock:
-            self._actors.move(name, bool(request.data))
+            self._stage.move(name, bool(request.data))
         response.success, response.message = True, _SERVICES[name][1 if request.data else 2]
         return response
 
