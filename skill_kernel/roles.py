@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Decide who may do what: the table of roles, the doors through which somebody comes, whose halt it is, and the keys that prove
-a role."""
+"""Decide who may do what: the table of roles, whose halt it is, and the keys that prove a role."""
 
 import hmac
 import os
@@ -45,15 +44,6 @@ class Role(str, Enum):
     SAFETY = "safety"
 
 
-class Door(Enum):
-    """Name the ways in, each with the roles that somebody can have there, whatever a message says."""
-
-    GRAPH = frozenset({Role.ANONYMOUS})
-    """A message of the ROS graph without a proof."""
-    KEY = frozenset(Role) - {Role.ANONYMOUS}
-    """A request with a proof by the role's key."""
-
-
 _SEES = frozenset({Act.LOOK, Act.HALT, Act.PRIVATE})
 MAY = {
     Role.ANONYMOUS: frozenset({Act.LOOK, Act.HALT, Act.INSTRUCT}),
@@ -78,20 +68,15 @@ ACT_OF = {
 
 def key_role(act: Act) -> Role:
     """Return the weakest role with a key that may do so."""
-    return next(role for role in Role if role in Door.KEY.value and act in MAY[role])
+    return next(role for role in Role if role is not Role.ANONYMOUS and act in MAY[role])
 
 
 @dataclass(frozen=True)
 class Caller:
-    """Tell who asks: a role that the door gives. `why` says why it is not more."""
+    """Tell who asks: anonymous without a proof by a role's key, whatever a message says. `why` says why it is not more."""
 
     role: Role = Role.ANONYMOUS
     why: str = "the request bears no proof"
-    door: Door = Door.GRAPH
-
-    def __post_init__(self) -> None:
-        if self.role not in self.door.value:
-            raise ValueError(f"the door {self.door.name} gives nobody the role {self.role.value}")
 
     def refusal(self, act: Act) -> str:
         """Return why the caller may not do so and who may, "" where he may."""
@@ -220,7 +205,7 @@ class ProofReader:
         self._used[nonce] = None
         if len(self._used) > KEPT:
             del self._used[next(iter(self._used))]
-        return Caller(role, "", Door.KEY)
+        return Caller(role, "")
 
 
 def _sealed(head: str, target: str, content: bytes) -> bytes:

@@ -24,7 +24,7 @@ from ghostshell_ros.cli.robot_client import absent
 from ghostshell_ros.cli.say import _namespace
 from ghostshell_ros.runtime import service_client
 from ghostshell_ros.runtime.signing import Doorkeeper
-from skill_kernel.roles import Caller, Door, HaltLatch
+from skill_kernel.roles import Caller, HaltLatch
 
 
 @pytest.mark.parametrize("command", [["say", "nod"], ["halt"], ["clear"], ["ps"], ["pause"], ["resume", "a1"], ["stop"]])
@@ -160,7 +160,7 @@ class LosingGate:
             gate.latch.halt(role)
             gate.halted, message = True, f"halted by {role.value}"
         elif request.command == ControlHalt.Request.CLEAR and gate.halted:
-            message = gate.latch.refusal(Caller(role, "", Door.KEY), request.number)
+            message = gate.latch.refusal(Caller(role, ""), request.number)
             done, gate.halted = not message, bool(message)
             if done and gate.halts_again:
                 gate.latch.halt()

@@ -13,10 +13,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skill_kernel.roles import ACT_OF, ANYBODY, MAY, VALID_S, Act, Caller, Door, HaltLatch, Keys, ProofReader, Role, key_role
+from skill_kernel.roles import ACT_OF, ANYBODY, MAY, VALID_S, Act, Caller, HaltLatch, Keys, ProofReader, Role, key_role
 
 SAFETY_PAGE = Path(__file__).resolve().parents[2] / "docs" / "safety.md"
-WITH_KEY = sorted(Door.KEY.value, key=list(Role).index)
+WITH_KEY = [role for role in Role if role is not Role.ANONYMOUS]
 
 
 @dataclass
@@ -85,12 +85,6 @@ def test_who_proves_nothing_moves_the_robot_at_most_by_words() -> None:
     assert {act for act in Act if not ANYBODY.refusal(act)} == MAY[Role.ANONYMOUS]
 
 
-@pytest.mark.parametrize("role", WITH_KEY)
-def test_the_door_of_the_graph_gives_nobody_a_role(role: Role) -> None:
-    with pytest.raises(ValueError, match="gives nobody the role"):
-        Caller(role, "", Door.GRAPH)
-
-
 def test_a_refusal_says_who_may_and_where_that_is_explained() -> None:
     refusal = ANYBODY.refusal(Act.APPROVE)
     assert "anonymous may not approve" in refusal and "approver may" in refusal and "docs/safety.md" in refusal
@@ -99,7 +93,7 @@ def test_a_refusal_says_who_may_and_where_that_is_explained() -> None:
 
 def test_a_name_that_nothing_proves_is_marked() -> None:
     assert (ANYBODY.named("Ada"), ANYBODY.named("")) == ("Ada (unverified)", "")
-    assert Caller(Role.VIEWER, "", Door.KEY).named("Ada") == "Ada"
+    assert Caller(Role.VIEWER, "").named("Ada") == "Ada"
 
 
 # -- proofs ------------------------------------------------------------------------------------------------------------
@@ -108,7 +102,7 @@ def test_a_name_that_nothing_proves_is_marked() -> None:
 @pytest.mark.parametrize("role", WITH_KEY)
 def test_a_proof_gives_the_role_of_its_key_once(robot: Robot, role: Role) -> None:
     proof = robot.proof(role)
-    assert robot.reader.caller(proof, b"approve step_back") == Caller(role, "", Door.KEY)
+    assert robot.reader.caller(proof, b"approve step_back") == Caller(role, "")
     again = robot.reader.caller(proof, b"approve step_back")
     assert again.role is Role.ANONYMOUS and "used before" in again.why
 
@@ -229,7 +223,7 @@ def test_another_machines_keys_prove_nothing(robot: Robot, tmp_path: Path) -> No
 
 
 def by(role: Role) -> Caller:
-    return ANYBODY if role is Role.ANONYMOUS else Caller(role, "", Door.KEY)
+    return ANYBODY if role is Role.ANONYMOUS else Caller(role, "")
 
 
 @pytest.mark.parametrize("halted_by", list(Role))

@@ -42,7 +42,7 @@ from skill_kernel.processes.process import (
 )
 from skill_kernel.processes.scheduler import PLANNER, SCHEDULER, SENDER, ProcessScheduler
 from skill_kernel.processes.store import ProcessStore, StoreError
-from skill_kernel.roles import Act, Door
+from skill_kernel.roles import Act, Role
 
 TICK_S = 0.25
 """Interval at which waiting processes and idle behaviour are looked at [s]."""
@@ -327,7 +327,7 @@ class ProcessSchedulerNode(RuntimeNode):
 
     def _goal(self, goal: Goal) -> None:
         request, caller = goal.request, self._door.caller(goal.request)
-        door = request.door if request.door and caller.door is Door.KEY else "action"
+        door = request.door if request.door and caller.role is not Role.ANONYMOUS else "action"
         source = ProcessSource.REACTIVE if door in self._reactive_doors else ProcessSource.USER
         sender, strategy = caller.named(request.sender), request.strategy.strip()
         try:
