@@ -9,7 +9,18 @@ from typing import Any
 
 from planners.models.base import Message, ModelRequest
 from planners.prompts.blocks import Layer, block
-from planners.prompts.prompt import DATA, CallReport, compose, functions, layer_front, line, observation_now, place, task
+from planners.prompts.prompt import (
+    DATA,
+    CallReport,
+    compose,
+    functions,
+    layer_front,
+    line,
+    observation_now,
+    place,
+    remembered,
+    task,
+)
 from planners.strategies.stream.stream_planner import NO_CALLS, WORDS
 from planners.strategies.turns import MAX_TURNS, NOTHING, Known, PlanEnded, TurnPlanner, TurnPlanning, TurnResult
 from planners.strategy import ModelRole, PlannerIO, Planning, RobotView, Strategy, Task
@@ -46,6 +57,7 @@ class _Baseline(TurnPlanner):
         trace = self._trace[-TRACED:] if self.turn else self._trace
         text = compose(
             task(self.instruction, self.sender, self._start),
+            remembered(known.memory),
             block("DONE", trace, f"what was really done, in order; {DATA}"),
             block("FAULTS", faults, f"in your last answer; avoid them; {DATA}"),
             observation_now(known.observation),

@@ -59,7 +59,7 @@ class Parameter:
     """Describe a parameter of a strategy, which the planner node declares. Its value stands in `PlannerIO.settings`.
 
     Name it after the strategy (`console.max_examples`) unless it is shared. Two strategies may share a parameter when both
-    describe it in the same way. `live`: it may change while the node runs.
+    describe it in the same way. `choices`: the texts that it may be. `live`: it may change while the node runs.
     """
 
     name: str
@@ -68,6 +68,7 @@ class Parameter:
     minimum: float | None = None
     maximum: float | None = None
     live: bool = False
+    choices: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -230,6 +231,10 @@ class PlannerIO(Protocol):
         """Ask a model. `on_text` hears each piece and `on_end` the end, once, never from within this call. `stream`: the
         stream that the answer is written to, named in events. Raises KeyError for a role that the strategy does not
         declare."""
+
+    def recollect(self, then: Callable[[Sequence[str]], None]) -> None:
+        """Ask the robots' memory what bears on the task. `then` hears the lines of the block MEMORY once: none, and at once,
+        without a memory or a language model, else within the deadline of the node."""
 
     def open(self, turn: int) -> StreamHandle:
         """Begin a stream to be written piece by piece. Of streams of one turn all end with the first failure; a stream of a

@@ -25,6 +25,7 @@ from ghostshell_ros.drivers.tunes import TUNES
 from ghostshell_ros.navigation.motion import DriveMotion
 from ghostshell_ros.navigation.trip import TripCode
 from ghostshell_ros.robots.kalos.body import BLOCKED
+from planners.memory import Memory
 from skill_kernel.codes import MemoryCode
 from skill_kernel.observation.model import Pose
 from skill_kernel.observation.observer import Observer
@@ -302,8 +303,8 @@ def _crosses(a: tuple[float, float], b: tuple[float, float], box: Box) -> bool:
 class Drivers:
     """The actions and senses of Kalos's body in a building; every action is called on a skill's thread."""
 
-    def __init__(self, building: Building, turns: Turns, clock: VirtualClock) -> None:
-        self._building, self._turns, self._clock = building, turns, clock
+    def __init__(self, building: Building, turns: Turns, clock: VirtualClock, memory: Memory | None = None) -> None:
+        self._building, self._turns, self._clock, self._memory = building, turns, clock, memory
         self._speaking = False
 
     def drive(
@@ -410,8 +411,11 @@ class Drivers:
         return result
 
     def memory(self, question: str, *, stop: StopEvent, timeout_s: float = 5.0) -> MemoryAnswer:
-        why = "there is no memory on the virtual clock"
-        return MemoryAnswer(False, error_code=int(MemoryCode.MEMORY_UNAVAILABLE), error_msg=why)
+        if self._memory is None:
+            why = "there is no memory on the virtual clock"
+            return MemoryAnswer(False, error_code=int(MemoryCode.MEMORY_UNAVAILABLE), error_msg=why)
+        found = self._memory.ask(question, robot=self._building.robot.name)
+        return MemoryAnswer(True, found.text, sources=tuple(record.text for record in found.sources))
 
     def _last(self, seconds: float, stop: StopEvent) -> DriverResult:
         end = self._clock.now() + seconds

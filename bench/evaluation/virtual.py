@@ -36,6 +36,7 @@ from function_tokens.scheduling.calls import Answer, Call, Role, Verdict
 from function_tokens.scheduling.scheduler import Scheduler
 from ghostshell_ros.robots.kalos.body import KalosBody
 from planners.judging import SentenceJudge
+from planners.memory import Memory
 from planners.models.base import Image, ModelRequest, Usage, tokens_in
 from planners.models.config import ModelConfig
 from planners.models.model_call import AnswerEnd
@@ -43,7 +44,7 @@ from planners.plan import Plan
 from planners.processes import advisor
 from planners.processes.advisor import AdvisorContext, ProcessAdvisor
 from planners.prompts.blocks import Layer
-from planners.prompts.prompt import CallReport, GrammarOptions, RobotFacts
+from planners.prompts.prompt import MEMORY_TOKENS, CallReport, GrammarOptions, RobotFacts
 from planners.scene import Present
 from planners.strategies.layered import task_planner
 from planners.strategies.layered.prompts import system_prompt
@@ -106,10 +107,11 @@ CONFIG = ModelConfig(provider="offline")
 
 
 class VirtualRobot:
-    """Kalos with a table of the simulated model. What does not change from trial to trial is made once."""
+    """Kalos with a table of the simulated model, and a memory if one is given. What does not change from trial to trial is made
+    once."""
 
-    def __init__(self, table: Table, folder: Path) -> None:
-        self.table, self.folder = table, folder
+    def __init__(self, table: Table, folder: Path, memory: Memory | None = None, *, memory_tokens: int = MEMORY_TOKENS) -> None:
+        self.table, self.folder, self.memory, self.memory_tokens = table, folder, memory, memory_tokens
         self.config = config = RobotConfig.load("kalos")
         self.registry = SkillRegistry.from_modules(config.skills, text_skill=config.text_skill)
         virtual = (replace(skill, function=partial(self._performed, skill.function)) for skill in self.registry)
@@ -187,7 +189,7 @@ class _Trial:
         self._observer = Observer(robot.config)
         self._seen: Observation | None = None
         self._start = setting.robot
-        drivers = Drivers(self.building, turns, self.clock)
+        drivers = Drivers(self.building, turns, self.clock, robot.memory)
         actions: dict[str, Any] = {name: getattr(drivers, name) for name in ACTIONS}
         body = KalosBody(**actions, senses=drivers, now=self.clock.now, wall=self.clock.now, pictures=PICTURES)
         self._results: dict[str, Callable[[CallResult], None]] = {}
@@ -529,6 +531,7 @@ class _Planned:
                 clock=self.clock,
                 settings=self.trial.plan_settings,
             )
+            self.recollect(self.plans.recollected)
             self.plans.observed(self.trial.observed())
             self.plans.begin()
         self._planning = self.strategy.start(self.task, self.trial, self)
@@ -623,6 +626,13 @@ class _Planned:
         stream: StreamHandle | None = None,
     ) -> _Saying:
         return self.trial.model.ask(Layer(role), self.process_id, request, self._guarded(on_text), self._guarded(on_end))
+
+    def recollect(self, then: Callable[[Sequence[str]], None]) -> None:
+        robot = self.trial.robot
+        found = ""
+        if robot.memory is not None:
+            found = robot.memory.recollect(self.task.instruction, robot=robot.config.name, tokens=robot.memory_tokens).text
+        then(found.splitlines())
 
     def _guarded(self, call: Callable[[Any], None]) -> Callable[[Any], None]:
         return lambda given: None if self.finished else call(given)

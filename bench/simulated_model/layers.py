@@ -11,7 +11,16 @@ from xml.sax.saxutils import escape, quoteattr
 
 from bench.simulated_model.judging import advise, judge
 from bench.simulated_model.phrases import TEXTS, Goal, Meaning, asks_memory, understand, words
-from bench.simulated_model.policies import PausedError, Run, StuckError, in_sight_is_found, outstanding, skip, tried
+from bench.simulated_model.policies import (
+    PausedError,
+    Run,
+    StuckError,
+    in_sight_is_found,
+    outstanding,
+    remembered_places,
+    skip,
+    tried,
+)
 from bench.simulated_model.prompt import SPOKEN, TEXT, Call, Facts, Question, said, with_article
 from bench.simulated_model.robot import Spot
 from bench.simulated_model.table import Planning
@@ -19,6 +28,9 @@ from planners.prompts.blocks import Layer
 
 MANY = 24
 """Calls of one answer at most."""
+_ANSWER = re.compile(r"answer to the question: (.*?) \[record")
+_DAYS = {"yesterday": "yesterday ", "today": "at ", "": ""}
+"""Beginning of a line of MEMORY that tells of that day."""
 _ENDS = re.compile(r"\b(?:sub)?task is (?:done|over|complete)\b")
 
 
@@ -33,8 +45,21 @@ def answer(question: Question, *, greedy: bool = False, planning: Planning = "do
     return _LAYERS[question.layer](question)
 
 
-def _meaning(question: Question) -> Meaning:
-    return understand(question.instruction, question.robot)
+def _meaning(question: Question, text: str | None = None) -> Meaning:
+    """Return what the task asks for, or another text, with what MEMORY tells of it put in."""
+    meaning = understand(question.instruction if text is None else text, question.robot)
+    return replace(meaning, goals=tuple(_remembered(goal, question) for goal in meaning.goals))
+
+
+def _remembered(goal: Goal, question: Question) -> Goal:
+    """Return the goal without the question to the memory, where the prompt holds the answer."""
+    for line in (line for line in question.blocks.get("MEMORY", []) if isinstance(line, str)):
+        if goal.kind == "ask" and (answered := _ANSWER.match(line)):
+            return Goal("do", name=goal.name, calls=(said(f"{answered[1]}."),))
+        told = goal.kind == "recall" and line.startswith(_DAYS[goal.name])
+        if told and (places := remembered_places(line, goal.thing, question.robot)):
+            return Goal("go", places=places, name=places[0].split("_")[0])
+    return goal
 
 
 def _run(question: Question, room: int = 1, **options: bool) -> Run:
@@ -84,7 +109,7 @@ def _plan(question: Question) -> tuple[list[tuple[Goal, ...]], int]:
 
 
 def _goals(subtask: Mapping[str, Any], question: Question) -> tuple[Goal, ...]:
-    meaning = understand(str(subtask.get("description", "")), question.robot)
+    meaning = _meaning(question, str(subtask.get("description", "")))
     return (*meaning.goals, *(watch for watch in meaning.watches if watch.goals))
 
 

@@ -100,6 +100,10 @@ _TO = re.compile(
     r"^(?:(?:go|walk|come|move|run|drive|return|head)(?: back)?(?: up| over| close)? (?:to|towards?|into|in)"
     r"|approach|visit|enter|meet|go) (?P<what>.+)$"
 )
+_WHERE = re.compile(
+    r"^(?:go|walk|come|drive|return|head)(?: back)?(?: (?:to|into))?(?: the (?:place|room|spot))? where you (?:last )?"
+    r"(?:saw|found) (?P<what>.+?)(?P<when> (?:yesterday|today))?$"
+)
 _ASKS = re.compile(
     r"^(?:(?:who|whom|where|when|what|which(?: \w+)?) "
     r"(?:did|do|does|has|have|had|is|are|was|were|can|places|rooms|people|things)|"
@@ -137,6 +141,7 @@ def understand(instruction: str, robot: Robot) -> Meaning:
 TEXTS = {
     "go": ("go to the {name}", "it is in the {name}"),
     "find": ("look for {a_thing} {where}", "{a_thing} was found, or there is nowhere left to look"),
+    "recall": ("go where you saw the {thing} {name}", "it is where the {thing} was seen"),
     "face": ("face the {thing}", "the {thing} is in front of it"),
     "approach": ("walk up to the {thing}", "the {thing} is in front of it"),
     "picture": ("take a picture{of_it}", "a picture was kept"),
@@ -155,7 +160,7 @@ TEXTS = {
 def words(goal: Goal) -> str:
     """Return the words that mean this goal."""
     thing, a_thing = goal.thing, with_article(goal.thing)
-    return TEXTS[goal.kind][0].format(
+    text = TEXTS[goal.kind][0].format(
         name=goal.name,
         thing=thing,
         a_thing=a_thing,
@@ -169,6 +174,7 @@ def words(goal: Goal) -> str:
         outcome=a_thing if goal.found else f"no {thing}",
         inner=" and ".join(map(words, goal.goals)),
     )
+    return text.rstrip()
 
 
 def _politely(text: str) -> str:
@@ -261,6 +267,8 @@ class _Reader:
             return [Goal("count" if "how many" in low else "report", thing)]
         if "search" in skills and (found := _AT.match(low) or _FACE.match(low)) and (thing := self._named(found["what"])):
             return [Goal("face", thing), *(self._command(found["command"]) if "command" in found.groupdict() else ())]
+        if (found := _WHERE.match(low)) and (thing := self._named(found["what"])):
+            return [Goal("recall", thing, name=(found["when"] or "").strip())]
         if found := _TO.match(low):
             name, places = robot.places_in(found["what"])
             if places and "goto_waypoint" in skills:

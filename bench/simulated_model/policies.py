@@ -14,7 +14,7 @@ from typing import Any
 
 from bench.simulated_model.phrases import HERE, Goal
 from bench.simulated_model.prompt import SPOKEN, TEXT, Call, Facts, Question, metres, said, with_article
-from bench.simulated_model.robot import Spot, spot_of
+from bench.simulated_model.robot import Robot, Spot, spot_of
 
 NEAR_M, HOME_M = 1.2, 0.4
 """Distance to a place, and to the start, that counts as there."""
@@ -227,6 +227,27 @@ def _go(run: Run, goal: Goal, after: Sequence[Goal]) -> None:
     raise StuckError(f"I cannot get to the {goal.name}: {'the way is blocked' if blocked else went.message}")
 
 
+def _recall(run: Run, goal: Goal, after: Sequence[Goal]) -> None:
+    """Ask the memory where a thing was seen, and go there."""
+    unknown = f"I do not know where I saw the {goal.thing}"
+    if "query_memory" not in run.robot.skills:
+        raise StuckError(unknown)
+    question = f"Where did you last see the {goal.thing} {goal.name}".rstrip()
+    told = run.attempt(Call("query_memory", {"question": f"{question}?", "aloud": "false"}))
+    if told.pending:
+        raise PausedError
+    places = () if told.bad else remembered_places(told.message, goal.thing, run.robot)
+    if not places:
+        raise StuckError(told.message or unknown)
+    _go(run, Goal("go", places=places, name=places[0].split("_")[0]), after)
+
+
+def remembered_places(text: str, thing: str, robot: Robot) -> tuple[str, ...]:
+    """Return the places of the room in which a thing was seen, as a sentence of the memory tells."""
+    room = re.search(rf"\bsaw (?:an?|the|\d+ of) {thing} in the ([\w ]+?)(?: near| at| on| yesterday|,| \[|\.|$)", text)
+    return robot.places_in(room[1])[1] if room else ()
+
+
 def _find(run: Run, goal: Goal, after: Sequence[Goal]) -> None:
     """Look here, or at the places named, the nearest first, until the thing was found or all were checked."""
     label, place, checked, shut = goal.thing, run.here(), set[str](), set[str]()
@@ -411,6 +432,7 @@ POLICIES: Mapping[str, Callable[[Run, Goal, Sequence[Goal]], None]] = {
     "ask": _commands,
     "unknown": _commands,
     "go": _go,
+    "recall": _recall,
     "find": _find,
     "face": _face,
     "approach": _approach,

@@ -19,6 +19,7 @@ from ghostshell_ros.navigation.motion import composed
 from ghostshell_ros.runtime.lifecycle import DriverStates
 from ghostshell_ros.runtime.map_origin import follow_map
 from ghostshell_ros.runtime.node import RuntimeNode
+from ghostshell_ros.runtime.recollection import MEMORY
 from ghostshell_ros.runtime.service_client import Request, ServiceClient
 from ghostshell_ros.runtime.signing import signed
 from ghostshell_ros.wire.codec import interface
@@ -34,8 +35,6 @@ from skill_kernel.skills.drivers import Detection, MemoryAnswer, Pose2D, Scan, S
 
 LOOK_S = 0.2
 """Time between two looks for drivers that were not discovered yet."""
-MEMORY = "/query_memory"
-"""Service of the whole fleet, and therefore outside of the robot's namespace."""
 MEMORY_WAIT_S = 0.5
 """Time a question waits for the memory to be discovered."""
 

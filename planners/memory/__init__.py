@@ -3,6 +3,7 @@
 
 from collections.abc import Callable, Iterable
 from dataclasses import replace
+from functools import partial
 
 from planners.language.questions import read
 from planners.memory import schema
@@ -10,8 +11,10 @@ from planners.memory.answers import MAX_SEARCHED, MAX_SOURCES, Answer, Answerer,
 from planners.memory.consolidation import ConsolidationSettings, Consolidator
 from planners.memory.embedding import Embedder, Embeddings
 from planners.memory.query import Circle, Query, words_of
+from planners.memory.recollection import Recollection
 from planners.memory.records import Kind, Provenance, Record, Spot, StoreError, Tier, Viewer, Visibility
 from planners.memory.store import Background, Store, Ticket
+from planners.prompts.prompt import MEMORY_TOKENS
 
 __all__ = [
     "Answer",
@@ -80,7 +83,7 @@ class Memory:
             found = self.recall(query)
             fitting = [r for r in found.sources if is_evidence(r) and self._fits(asked.text, r)][: min(limit, MAX_SOURCES)]
             told = " ".join(f"{clock(r.time_s, now_s).capitalize()}: {r.text}" for r in fitting[:SHOWN])
-            text = f"What I remember of that: {told}" if told else "I remember nothing of that."
+            text = asked.say("recalled", told=told) if told else asked.say("not_recalled")
             answer = replace(found, text=text, sources=tuple(fitting))
         state = self.store.state
         notes = [
@@ -89,6 +92,12 @@ class Memory:
             f"{state.dropped} records were dropped since the start" if state.dropped else "",
         ]
         return replace(answer, sources=answer.sources[:limit], note="; ".join(filter(None, notes)))
+
+    def recollect(self, task: str, *, viewer: Viewer | None = None, robot: str = "", tokens: int = MEMORY_TOKENS) -> Answer:
+        """Return what bears on a task, a line of a prompt each, of which the block is no longer than `tokens`. Raises
+        StoreError."""
+        answer = partial(self.ask, viewer=viewer, robot=robot)
+        return Recollection(self.store, task, answer, viewer, self._wall()).chosen(tokens)
 
     def _fits(self, question: str, record: Record) -> bool:
         """Return whether a passage is about the question: by its meaning, or by more than half of the words."""

@@ -40,6 +40,21 @@ MAX_SEARCHED, MAX_SOURCES = 200, 20
 
 
 @dataclass(frozen=True)
+def age(seconds: float) -> str:
+    """Return a time span in its greatest unit."""
+    for unit, length_s in (("days", 86_400.0), ("h", 3600.0), ("min", 60.0)):
+        if seconds >= 2 * length_s:
+            return f"{seconds / length_s:.0f} {unit}"
+    return f"{max(0.0, seconds):.0f} s"
+
+
+def sight(sighting: Record) -> str:
+    """Return who saw what where."""
+    label, count = str(sighting.data["label"]), int(sighting.data.get("count", 1))
+    what = with_article(label) if count < 2 else f"{count} of {label}"
+    return f"{sighting.provenance.robot} saw {what} {where(sighting.spot)}".rstrip()
+
+
 class Answer:
     """Answer of the memory. `sources` are the records it stands on, the most telling first; `form` names how the question
     was read; `note` says how the search was limited, "" when it was not."""

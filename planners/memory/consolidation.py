@@ -10,9 +10,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
-from planners.language.questions import listed, readable, with_article
+from planners.language.questions import listed, readable
 from planners.memory import graph, query, schema
-from planners.memory.answers import clock, times, where
+from planners.memory.answers import clock, sight, times
 from planners.memory.graph import habits_of
 from planners.memory.query import MAX_LIMIT, Query
 from planners.memory.records import SOURCE, Kind, Provenance, Record, Spot, StoreError, Tier, Viewer, narrowest
@@ -87,9 +87,7 @@ def worded(run: Record) -> Record:
     lasted = f"from {begun} to {ended}" if run.time_s > run.start_s else f"at {begun}"
     if run.kind == Kind.VISIT.value:
         return replace(run, text=f"{robot} was in the {readable(run.data['place'])} {lasted}.")
-    label, count = run.data["label"], run.data["count"]
-    what = with_article(label) if count < 2 else f"{count} of {label}"
-    return replace(run, text=f"{robot} saw {what} {where(run.spot)}".rstrip() + f" {lasted}.")
+    return replace(run, text=f"{sight(run)} {lasted}.")
 
 
 MAX_PARENTS = 500

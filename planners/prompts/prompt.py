@@ -274,12 +274,13 @@ def build_turn_prompt(
     running: Sequence[CallReport] = (),
     repairs: Sequence[str] = (),
 ) -> str:
-    """Return what changes from turn to turn: observation, what really happened, and the instruction, each on quoted
-    lines of its own.
+    """Return what changes from turn to turn, behind what the `memory` holds of the instruction: observation, what really
+    happened, and the instruction, each on quoted lines of its own.
 
     `turn` is 0 for the first answer to an instruction and counts on after every observation or failure. `results` in
     turn 0 are what was done before the plan had to be made anew.
     """
+    memory: Sequence[str] = (),
     again = bool(turn or results)
     return compose(
         f"TURN {turn}\n",
@@ -294,6 +295,7 @@ def build_turn_prompt(
 
 def compose(*parts: str) -> str:
     """Return the parts of a prompt below one another. Empty ones are left out."""
+        remembered(memory),
     return "\n".join(filter(None, parts))
 
 
@@ -365,6 +367,15 @@ def place(observation: Mapping[str, Any] | None) -> dict[str, Any]:
         elif name == "room" and isinstance(value, str):
             kept[name] = value
     return kept
+
+
+MEMORY_TOKENS = 150
+"""Length of the block MEMORY at most."""
+
+
+def remembered(lines: Sequence[str]) -> str:
+    """Return the block of what the robots' memory holds of a task, as it was when the task began; empty without lines."""
+    return block("MEMORY", lines, "from before the task; may have changed since; data")
 
 
 def observation_now(observation: Mapping[str, Any] | None) -> str:

@@ -43,10 +43,12 @@ class PlanEnded:
 
 @dataclass(frozen=True)
 class Known:
-    """Knowledge of the robot now: its observation, None while no observer says anything, and the camera's images."""
+    """Knowledge of the robot now: its observation, None while no observer says anything, the camera's images, and what its
+    memory holds of the task."""
 
     observation: Mapping[str, Any] | None = None
     images: Sequence[Image] = ()
+    memory: Sequence[str] = ()
 
 
 NOTHING = Known()
@@ -115,7 +117,10 @@ class TurnPlanning:
         self._planner, self._task, self._robot, self._io = planner, task, robot, io
         self._running: dict[str, CallReport] = {}
         self._turn: _Turn | None = None
-        self._begin(task.done)
+        self._memory: Sequence[str] = ()
+        self._waits = True
+        """Whether the memory has not told yet what the first question needs."""
+        io.recollect(self._recollected)
 
     def on(self, event: PlannerEvent) -> None:
         turn = self._turn
@@ -141,13 +146,19 @@ class TurnPlanning:
         elif event.kind is StreamKind.TURN_ENDED:
             self._follow(turn, event)
 
+    def _recollected(self, lines: Sequence[str]) -> None:
+        self._memory = lines
+        if self._waits:
+            self._begin(self._task.done)
+
     def close(self, why: str) -> None:
+        self._waits = False
         turn, self._turn = self._turn, None
         if turn is not None:
             self._stop_asking(turn)
 
     def _known(self) -> Known:
-        return Known(self._robot.observed(), self._robot.images())
+        return Known(self._robot.observed(), self._robot.images(), self._memory)
 
     def _begin(self, done: Sequence[CallReport]) -> None:
         self.close("the process is planned anew")

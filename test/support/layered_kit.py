@@ -271,6 +271,7 @@ class Bench:
             resume_motion=way_back,
         )
         self.routines: Any = None
+        self.memory: Sequence[str] = ()
         self.budget: tuple[bool, float, str] = (True, 0.0, "")
         self.body = Body(self.clock)
         self._new_scheduler()
@@ -342,6 +343,9 @@ class Bench:
         self, role: str, request: ModelRequest, on_text: Callable[[str], None], on_end: Callable[[AnswerEnd], None]
     ) -> _Saying:
         return self.model.ask(Layer(role), "p1", request, on_text, on_end)
+
+    def recollect(self, then: Callable[[Sequence[str]], None]) -> None:
+        then(self.memory)
 
     def open(self, turn: int) -> _Stream:
         stream = _Stream(self, turn)

@@ -28,6 +28,7 @@ class Desk:
     observed = staticmethod(lambda: None)
     present = staticmethod(Present)
     thinks = staticmethod(lambda role: True)
+    recollect = staticmethod(lambda then: then(()))
 
     def __init__(self, instruction: str, delay_s: float) -> None:
         self.settings = {"prompt": "full", "history_tokens": 0, "max_turns": 3, "max_output_tokens": 500, "deadline_s": 60.0}

@@ -21,7 +21,8 @@ from ghostshell_ros.runtime.model_setup import (
     optional_model,
     prepare_models,
 )
-from ghostshell_ros.runtime.node import Health, Level, RuntimeNode, SteadyClock
+from ghostshell_ros.runtime.node import Health, Level, NodeStartError, RuntimeNode, SteadyClock
+from ghostshell_ros.runtime.recollection import Recollection
 from ghostshell_ros.runtime.robot_setup import declare_robot
 from ghostshell_ros.runtime.scene import Scene
 from ghostshell_ros.runtime.service_client import ServiceClient
@@ -100,7 +101,8 @@ class ActionPlanner(RuntimeNode):
         judge_s = self.declare("judge_s", deadlines.judge_s, "a sentence is judged within this time [s]", 0.1, 3600.0)
         thinks = self._models.thinks(Layer.JUDGE)
         self._judge = SentenceJudge(self._models, SteadyClock(self), self._scene, judge_s) if thinks else None
-        self._desk = Desk(self, self._scene, self._models, chunks, self._events, settings, self._judge, self._stop)
+        memory = Recollection(self)
+        self._desk = Desk(self, self._scene, self._models, chunks, self._events, settings, self._judge, memory, self._stop)
         self._scheduler_interrupt = ServiceClient(self, Interrupt, "channel_scheduler/interrupt")
         self.create_subscription(ProcessArray, "processes", self._process_states, LATCHED)
         self.create_subscription(PlanMsg, "plans", self._plan, PLANS)

@@ -279,6 +279,8 @@ def _fill(memory: Memory, request: QueryMemory.Request, response: QueryMemory.Re
     if request.question:
         found = memory.ask(request.question, viewer=viewer, robot=robot, limit=limit)
         response.form = found.form
+    elif request.task:
+        found = memory.recollect(request.task, viewer=viewer, robot=robot, tokens=request.tokens)
     else:
         found = memory.recall(query)
     left_out = f"private records are left out, {hidden}" if hidden and robot else ""

@@ -17,6 +17,7 @@ from ghostshell_ros.runtime.model_setup import (
     prepare_models,
 )
 from ghostshell_ros.runtime.node import Health, Level, RuntimeNode, SteadyClock
+from ghostshell_ros.runtime.recollection import Recollection
 from ghostshell_ros.runtime.robot_setup import declare_robot
 from ghostshell_ros.runtime.scene import Scene
 from ghostshell_ros.wire.events import EventWriter, read_events
@@ -57,9 +58,10 @@ class TaskPlannerNode(RuntimeNode):
         self._events = EventWriter(self, ModelEvent, Notice)
         self._models = LayerModel(self, {Layer.S2: self._client}, self._events, self._budget)
         self._timers_clock = SteadyClock(self)
+        memory = Recollection(self)
         if not self._models.thinks(Layer.S2):
             return
-        self._scene = Scene(self, robot)
+        self._scene, self._memory = Scene(self, robot), memory
         self._make_system = partial(system_prompt, subtasks=self._settings["max_subtasks"])
         self._began_s = self.now_s()
         self.create_subscription(ProcessArray, "processes", self._processes, LATCHED)
@@ -116,6 +118,7 @@ class TaskPlannerNode(RuntimeNode):
         )
         planner.observed(self._scene.observed())
         planner.begin(paused=paused)
+        self._memory.ask(process.process_id, process.instruction, self.guarded(planner.recollected, process.process_id))
 
     def _publish(self, process_id: str, plan: Plan) -> None:
         self._plans.publish(plan_message(process_id, plan, self.get_clock().now().to_msg()))

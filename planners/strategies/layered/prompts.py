@@ -19,6 +19,7 @@ from planners.prompts.prompt import (
     layer_front,
     line,
     observation_now,
+    remembered,
     task,
 )
 from planners.strategies.layered.criteria import trace_accessors
@@ -86,12 +87,14 @@ def plan_message(
     observation: Mapping[str, Any] | None,
     claim: str | None = None,
     start: Mapping[str, Any] | None = None,
+    memory: Sequence[str] = (),
 ) -> str:
-    """Return what System 2 is asked now. `start`: where it all began; `claim`: the last step of a task that is held for done,
-    None when it is not."""
+    """Return what System 2 is asked now. `start`: where it all began; `memory`: lines on the task; `claim`: the last step of a task
+    that is held for done, None when it is not."""
     subtasks, events = (plan.subtasks, plan.events) if plan is not None else ((), ())
     return compose(
         task(instruction, sender, start),
+        remembered(memory),
         block("PLAN", [_subtask(s) for s in subtasks], "as it stands"),
         block("EVENTS", [asdict(e) for e in events], "of the plan; fired: how often it has come true"),
         block("DONE", [c.shown() for c in calls], f"what was really done; {DATA}"),
@@ -121,13 +124,15 @@ def step_message(
     queue: Sequence[str] = (),
     faults: Sequence[str] = (),
     start: Mapping[str, Any] | None = None,
+    memory: Sequence[str] = (),
 ) -> str:
-    """Return what has changed, for System 1. `start`: where it all began; `done_ids`: subtasks that it knows to be done,
-    whatever the plan says; `room`: steps that may be added."""
+    """Return what has changed, for System 1. `start`: where it all began; `memory`: lines on the task; `done_ids`: subtasks that
+    it knows to be done, whatever the plan says; `room`: steps that may be added."""
     marked = {x.id: "PENDING" for x in plan if not x.done} | {subtask.id: "ACTIVE"} | dict.fromkeys(done_ids, "DONE")
     responses = [{"condition": e.condition, "response": e.response} for e in fired]
     return compose(
         task(instruction, sender, start),
+        remembered(memory),
         block("PLAN", [x.shown(marked.get(x.id, "")) for x in plan or (subtask,)], "of the task, by the layer above"),
         block("SUBTASK", [subtask.id], "write the steps of this one"),
         block("FIRED", responses, "came true; do the response first"),

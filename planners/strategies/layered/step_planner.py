@@ -148,6 +148,8 @@ class StepPlanner:
         self._fired: list[GlobalEvent] = []
         self._told: set[str] = set()
         self._start = {} if task.done else place(robot.observed())
+        self._memory: Sequence[str] = ()
+        io.recollect(self._recollected)
         self._paused_at: SceneSnapshot | None = None
         self._commands: OfflineClient | None = None
         self._plan_wait, self._review = Wait(io.clock, self._no_plan), Wait(io.clock, self._not_reviewed)
@@ -185,6 +187,9 @@ class StepPlanner:
         if not self._begin_directly():
             self._ask_first_action()
             self._plan_wait.begin(io.settings["plan_wait_s"] if self._plans else 0.0)
+
+    def _recollected(self, lines: Sequence[str]) -> None:
+        self._memory = lines
 
     # -- events -------------------------------------------------------------------------------------------------------
 
@@ -561,6 +566,7 @@ class StepPlanner:
             queue=book.shown_queue(),
             faults=self._faults,
             start=self._start,
+            memory=self._memory,
         )
         request = ModelRequest(
             robot.system_prompt(step_system),

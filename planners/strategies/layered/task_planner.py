@@ -3,7 +3,7 @@
 Pure and on an injected clock: events come in by method and plans go out by `publish`, on one thread."""
 
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -100,6 +100,7 @@ class TaskPlanner:
         self._running: dict[str, CallReport] = {}
         self._facts: Mapping[str, Any] | None = None
         self._start: Mapping[str, Any] = {}
+        self._memory: Sequence[str] = ()
         self._shown: set[str] = set()
         """Labels of things that were in sight when it was asked."""
         self._reasons = Reasons()
@@ -121,6 +122,10 @@ class TaskPlanner:
         self._paused = paused
         why = "System 2 was started anew and does not know its former plan" if self._adopted else "the task begins"
         self._happened(why, BEGIN_S)
+
+    def recollected(self, lines: Sequence[str]) -> None:
+        """Show these lines of the memory in all that is asked from now on."""
+        self._memory = lines
 
     # -- what happens -------------------------------------------------------------------------------------------------
 
@@ -314,6 +319,7 @@ class TaskPlanner:
             claim=asked.claim,
             observation=self._facts,
             start=self._start,
+            memory=self._memory,
         )
         request = ModelRequest(
             self._system(),

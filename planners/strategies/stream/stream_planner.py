@@ -143,7 +143,7 @@ class StreamPlanner(TurnPlanner):
         prompt = partial(build_turn_prompt, self.instruction, turn=self.turn, source=self.sender, results=results, **happened)
         earlier = _alternating(self._conversation.before(self._said))
         self._said.append(Message("user", prompt()))
-        message = Message("user", prompt(observation=known.observation), tuple(known.images))
+        message = Message("user", prompt(observation=known.observation, memory=known.memory), tuple(known.images))
         request = self.request(self._prompted(self.robot, routines), (*earlier, message))
         grammar = StreamGrammar(self.robot.skills, self.robot.options, [routine.name for routine in routines])
         return replace(request, turn=self.turn, done=results, grammar=grammar)

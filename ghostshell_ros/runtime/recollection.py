@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Ask the robots' memory what bears on a task, for the prompts of a planning node."""
+
+from collections.abc import Callable, Sequence
+
+from ghostshell.srv import QueryMemory
+
+from ghostshell_ros.runtime.node import RuntimeNode
+from ghostshell_ros.runtime.service_client import ServiceClient
+from ghostshell_ros.runtime.signing import signed
+from ghostshell_ros.wire.values import ros_text
+from planners.prompts.prompt import MEMORY_TOKENS
+from skill_kernel.roles import Act, key_role
+
+MEMORY = "/query_memory"
+"""Service of the whole fleet, and therefore outside of the robot's namespace."""
+DEADLINE_S = 0.2
+"""A question for a plan waits so long for the memory."""
+
+
+class Recollection:
+    """Ask once a process. On the executor's thread only."""
+
+    def __init__(self, node: RuntimeNode) -> None:
+        self._node = node
+        about = "what the robots' memory holds of a task fills so much of a prompt at most, 0: nothing [tokens]"
+        self._tokens = node.declare("memory_tokens", MEMORY_TOKENS, about, 0, 10_000)
+        self._client = ServiceClient(node, QueryMemory, MEMORY) if self._tokens else None
+
+    def ask(self, process_id: str, task: str, then: Callable[[Sequence[str]], object]) -> None:
+        """Hand the lines of the block MEMORY to `then`, once: none at once where no memory is running, none at the deadline."""
+        if self._client is None or not self._client.discovered():
+            then(())
+            return
+        robot = self._node.get_namespace().strip("/")
+        request = QueryMemory.Request(task=ros_text(task), tokens=self._tokens, robot=robot, process_id=process_id)
+        request = signed(self._node, MEMORY, request, key_role(Act.PRIVATE))
+
+        def answered(response: QueryMemory.Response | None) -> None:
+            then(tuple(response.answer.splitlines()) if response is not None and response.success else ())
+
+        self._client.ask(request, answered, deadline_s=DEADLINE_S)

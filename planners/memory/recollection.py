@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Choose what of the memory bears on a task: the lines of the block MEMORY in prompts (TypeGo 9: what to inject, the runtime
+chooses)."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+
+from planners.language.questions import names, read, readable, times_in
+from planners.memory.answers import MANY, Answer, age, clock, is_evidence, sight
+from planners.memory.query import MAX_LIMIT, Query, words_of
+from planners.memory.records import Kind, Record, Viewer
+from planners.memory.store import Store
+from planners.models.base import tokens_in
+from planners.prompts.prompt import MEMORY_TOKENS, remembered
+
+MAX_TASK = 1000
+"""Characters of a task that are looked at."""
+ROOMS = 3
+"""Lines about one thing at most: its newest sighting in each room."""
+SHOWN_IDS, SHOWN_CHARS = 3, 300
+"""Ids of records, and characters of a text, that a line shows."""
+
+
+class Recollection:
+    """Choose for one task. `answer` answers a question from the memory, `viewer` is who reads. Raises StoreError."""
+
+    def __init__(self, store: Store, task: str, answer: Callable[[str], Answer], viewer: Viewer | None, now_s: float) -> None:
+        self._store, self._answer, self._viewer, self._now_s = store, answer, viewer, now_s
+        self._task = " ".join(task.split())[:MAX_TASK]
+
+    def chosen(self, tokens: int = MEMORY_TOKENS) -> Answer:
+        """Return the lines, the most telling first, with the records they stand on; their block has so many tokens at most."""
+        lines: list[str] = []
+        sources: list[Record] = []
+        for line, of in self._lines() if self._task else ():
+            if tokens_in(remembered([*lines, line])) <= tokens:
+                lines.append(line)
+                sources += of
+        return Answer("\n".join(lines), tuple(sources), "task")
+
+    def _lines(self) -> Iterator[tuple[str, Sequence[Record]]]:
+        form = read(self._task, self._now_s).form
+        if form.endswith("_now"):
+            return
+        if form and (found := self._answer(self._task)).sources:
+            yield self._line(f"answer to the question: {found.text}", found.sources), found.sources
+            return
+        known = self._find(Query(kinds=(Kind.ENTITY.value,), limit=MAX_LIMIT))
+        for name in dict.fromkeys(str(r.data.get("name", "")) for r in known):
+            if names(self._task, name):
+                yield from self._about(name)
+        if words := words_of(self._task):
+            for note in self._find(Query(self._task, (Kind.NOTE.value,))):
+                if 2 * sum(word in note.text.casefold() for word in words) > len(words) and is_evidence(note):
+                    yield self._dated(note, note.text), [note]
+
+    def _about(self, label: str) -> Iterator[tuple[str, Sequence[Record]]]:
+        """Yield where a thing was last seen, in the time that the task names if it was seen then, and where it usually is."""
+        since_s, until_s = times_in(self._task, self._now_s)
+        seen = Query(label, (Kind.SIGHTING.value,), limit=MANY)
+        ever = self._labelled(seen, label)
+        then = self._labelled(replace(seen, since_s=since_s, until_s=until_s), label) if since_s is not None else []
+        by_room: dict[str, Record] = {}
+        for sighting in then or ever:
+            by_room.setdefault(sighting.spot.room, sighting)
+        for sighting in list(by_room.values())[:ROOMS]:
+            later = next((r.spot.room for r in ever[:1] if r.time_s > sighting.time_s), sighting.spot.room)
+            since = f", since then in the {readable(later)}" if later != sighting.spot.room else ""
+            yield self._dated(sighting, f"{sight(sighting)}{since}"), [sighting]
+        if (habit := self._store.by_key(f"habit:place:{label}")) is not None:
+            yield self._dated(habit, habit.text), [habit]
+
+    def _labelled(self, query: Query, label: str) -> list[Record]:
+        return [r for r in self._find(query, every=True) if r.data.get("label") == label]
+
+    def _find(self, query: Query, *, every: bool = False) -> list[Record]:
+        return self._store.search(replace(query, viewer=self._viewer), every=every)[0]
+
+    def _dated(self, record: Record, text: str) -> str:
+        return self._line(f"{clock(record.time_s, self._now_s)} ({age(self._now_s - record.time_s)} ago): {text}", [record])
+
+    def _line(self, text: str, sources: Sequence[Record]) -> str:
+        ids = [str(r.id) for r in sources]
+        more = "…" if len(ids) > SHOWN_IDS else ""
+        processes = dict.fromkeys(r.provenance.process for r in sources if r.provenance.process)
+        of = f" of process {', '.join(processes)}" if len(processes) == 1 else ""
+        said = " ".join(text.split()).rstrip(".")
+        said = f"{said[:SHOWN_CHARS]}…" if len(said) > SHOWN_CHARS else said
+        return f"{said} [record {', '.join(ids[:SHOWN_IDS])}{more}{of}]"
