@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 import secrets
 import traceback
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
