@@ -30,17 +30,6 @@ ANSWER_S = 60.0
 """Time after which a picture is given up; the first one waits until the process has started."""
 
 
-@dataclass(frozen=True)
-class Request:
-    """Name what to draw: a camera of the model, width and height in pixels, the state of the world, a new face or None."""
-
-    camera: str
-    width: int
-    height: int
-    state: State
-    face: Image | None = None
-
-
 class PictureProcess:
     """Draw on request. One thread at a time may use it.
 
@@ -51,35 +40,33 @@ class PictureProcess:
         """Start the process; it comes up by itself meanwhile. Raises OSError when it cannot be started."""
         here, there = socket.socketpair()
         with there:
-            self._process = subprocess.Popen(
+            self.process = subprocess.Popen(
                 [sys.executable, "-m", __spec__.name, str(there.fileno()), str(model), world],
                 pass_fds=[there.fileno()],
                 start_new_session=True,
             )
         self._line = Connection(here.detach())
 
-    @property
-    def pid(self) -> int:
-        """Return the number of the process."""
-        return self._process.pid
+    def draw(self, camera: str, size: tuple[int, int], state: State, face: Image | None = None) -> Image:
+        """Return what a camera of the model sees of a state, `size` wide and high in pixels, `face` shown from now on.
 
-    def draw(self, request: Request) -> Image:
-        """Return the picture. Raises SimWorldError when the world cannot be drawn or the process has ended or is silent."""
+        Raises SimWorldError when the world cannot be drawn or the process has ended or is silent.
+        """
         try:
-            self._line.send(request)
+            self._line.send((camera, size, state, face))
             if not self._line.poll(ANSWER_S):
                 raise SimWorldError(f"the process that draws them has not answered for {ANSWER_S:g} s")
             answer = self._line.recv()
         except (EOFError, OSError) as error:
-            raise SimWorldError(f"the process that draws them has ended (status {self._process.poll()})") from error
+            raise SimWorldError(f"the process that draws them has ended (status {self.process.poll()})") from error
         if isinstance(answer, str):
             raise SimWorldError(answer)
-        return np.frombuffer(answer, dtype=np.uint8).reshape(request.height, request.width, 3)
+        return np.frombuffer(answer, dtype=np.uint8).reshape(size[1], size[0], 3)
 
     def close(self) -> None:
         """End the process. From any thread; a picture that is being drawn is lost."""
-        self._process.kill()
-        self._process.wait()
+        self.process.kill()
+        self.process.wait()
 
 
 def drop_code(libraries: tuple[str, ...]) -> None:
@@ -102,12 +89,12 @@ def serve(line: Connection, model: Path, world_name: str) -> None:
             if not line.poll(IDLE_S):
                 drop_code(("libLLVM", "swrast_dri"))
                 line.poll(None)
-            request: Request = line.recv()
-            world.set_state(request.state)
+            camera, size, state, face = line.recv()
+            world.set_state(state)
             try:
-                if request.face is not None:
-                    world.set_face(request.face)
-                line.send(world.render(request.camera, request.width, request.height).tobytes())
+                if face is not None:
+                    world.set_face(face)
+                line.send(world.render(camera, *size).tobytes())
             except SimWorldError as error:
                 line.send(str(error))
 
@@ -127,8 +114,8 @@ class Shot(Generic[Stamp]):
     """
 
     camera: str
-    width: int
-    height: int
+    size: tuple[int, int]
+    """Width and height in pixels."""
     period_s: float
     wanted: Callable[[], bool]
     deliver: Callable[[Image, Stamp], None]
@@ -208,8 +195,7 @@ class PictureThread(Generic[Stamp]):
             self._process = self._start()
             if self._ending.is_set():
                 self._process.close()
-        request = Request(shot.camera, shot.width, shot.height, state, face if face is not self._shown else None)
-        picture = self._process.draw(request)
+        picture = self._process.draw(shot.camera, shot.size, state, face if face is not self._shown else None)
         shot.begun, shot.drawn = True, (picture, appearance, face) if shot.begun else None
         self._shown = face
         shot.deliver(picture, stamp)

@@ -16,7 +16,7 @@ import pytest
 from sim_probe import joint_limits
 
 from ghostshell_ros.drivers.faces import draw
-from ghostshell_ros.sim.pictures import NICE, PictureProcess, PictureThread, Request, Shot
+from ghostshell_ros.sim.pictures import NICE, PictureProcess, PictureThread, Shot
 from ghostshell_ros.sim.world import Image, SimWorld, SimWorldError
 from skill_kernel.robot import RobotConfig
 
@@ -47,8 +47,8 @@ def process() -> Iterator[PictureProcess]:
         yield process
 
 
-def request(world: SimWorld, camera: str = "film", face: tuple[str, Image] | None = None) -> Request:
-    return Request(camera, *SIZE, world.state(), face)
+def request(world: SimWorld, camera: str = "film", face: Image | None = None) -> tuple[Any, ...]:
+    return camera, SIZE, world.state(), face
 
 
 def far_from(one: Image, other: Image) -> float:
@@ -57,43 +57,43 @@ def far_from(one: Image, other: Image) -> float:
 
 def test_a_picture_shows_the_state_that_was_sent(world: SimWorld, process: PictureProcess) -> None:
     world.reset()
-    at_rest = process.draw(request(world))
+    at_rest = process.draw(*request(world))
     world.set_joint_targets({joint: high for joint, (_, high) in joint_limits(world).items()})
     world.advance(1.0)
-    moved = process.draw(request(world))
+    moved = process.draw(*request(world))
     world.reset()
     assert at_rest.shape == (*reversed(SIZE), 3)
-    assert far_from(at_rest, process.draw(request(world))) < 0.5 < far_from(at_rest, moved)
+    assert far_from(at_rest, process.draw(*request(world))) < 0.5 < far_from(at_rest, moved)
 
 
 def test_a_face_stays_until_the_next_one(world: SimWorld, process: PictureProcess) -> None:
     world.reset()
-    process.draw(request(world))  # the first one shows the display before its picture was loaded
-    before = process.draw(request(world))
-    happy = process.draw(request(world, face=draw("happy")))
+    process.draw(*request(world))  # the first one shows the display before its picture was loaded
+    before = process.draw(*request(world))
+    happy = process.draw(*request(world, face=draw("happy")))
     assert far_from(before, happy) > 0.01
-    assert far_from(happy, process.draw(request(world))) == 0.0
+    assert far_from(happy, process.draw(*request(world))) == 0.0
 
 
 def test_an_unknown_camera_is_told_and_the_process_goes_on(world: SimWorld, process: PictureProcess) -> None:
     with pytest.raises(SimWorldError, match="no camera 'behind'"):
-        process.draw(request(world, "behind"))
-    assert process.draw(request(world)).size
+        process.draw(*request(world, "behind"))
+    assert process.draw(*request(world)).size
 
 
 def test_a_process_that_was_killed_is_an_error_and_no_wait(world: SimWorld) -> None:
     with started() as process:
-        process.draw(request(world))
-        os.kill(process.pid, signal.SIGKILL)
+        process.draw(*request(world))
+        os.kill(process.process.pid, signal.SIGKILL)
         with pytest.raises(SimWorldError, match="has ended"):
             for _ in range(2):
-                process.draw(request(world))
+                process.draw(*request(world))
 
 
 def test_it_runs_in_a_session_of_its_own_behind_the_one_that_steps(world: SimWorld, process: PictureProcess) -> None:
-    process.draw(request(world))
-    assert os.getsid(process.pid) != os.getsid(0)
-    assert os.getpriority(os.PRIO_PROCESS, process.pid) == min(19, os.getpriority(os.PRIO_PROCESS, 0) + NICE)
+    process.draw(*request(world))
+    assert os.getsid(process.process.pid) != os.getsid(0)
+    assert os.getpriority(os.PRIO_PROCESS, process.process.pid) == min(19, os.getpriority(os.PRIO_PROCESS, 0) + NICE)
 
 
 class Taken:
@@ -108,7 +108,7 @@ class Taken:
             self.snapshots += 1
             return world.state(), world.appearance(), self.snapshots
 
-        shot: Shot[int] = Shot("film", *SIZE, 0.01, wanted, lambda p, stamp: self.pictures.put((stamp, p)))
+        shot: Shot[int] = Shot("film", SIZE, 0.01, wanted, lambda p, stamp: self.pictures.put((stamp, p)))
         self.thread = PictureThread(model, snapshot, [shot], self.faults.put)
         self.thread.start()
 

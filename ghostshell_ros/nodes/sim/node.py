@@ -128,7 +128,7 @@ class Sim(RuntimeNode):
         def wanted() -> bool:
             return any(publisher is not None and publisher.get_subscription_count() > 0 for publisher in (images, infos))
 
-        return Shot(camera, width, height, 1.0 / rate, wanted, deliver)
+        return Shot(camera, (width, height), 1.0 / rate, wanted, deliver)
 
     def _camera_info(self, camera: str, width: int, height: int) -> CameraInfo:
         focal = height / 2 / math.tan(math.radians(float(self._world.model.camera(camera).fovy[0])) / 2)
