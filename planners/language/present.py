@@ -3,11 +3,10 @@
 
 import math
 import time
-from collections.abc import Callable, Iterable
-from typing import Any
+from collections.abc import Callable
 
 from planners.language.parser import CommandParser
-from planners.language.questions import WORDS, Question, chinese_name, is_question, listed, readable, same_thing, with_article
+from planners.language.questions import WORDS, Question, is_question, readable, same_thing, with_article
 from planners.language.words import concepts
 from planners.prompts.prompt import RobotFacts
 from planners.scene import IN_SIGHT_S, Present
@@ -44,17 +43,17 @@ class PresentAnswerer:
     def nobody_knows(self) -> str:
         """Return what is said where there is no memory, and what would help."""
         form = self._asked.form
-        return self._say(form if form in WORDS["answers"] else "other" if form.endswith("_now") else "unknown")
+        return self._asked.say(form if form in WORDS["answers"] else "other" if form.endswith("_now") else "unknown")
 
     def _time(self) -> str:
-        return self._say("time", time=time.strftime("%H:%M", time.localtime(self._present.time_s)))
+        return self._asked.say("time", time=time.strftime("%H:%M", time.localtime(self._present.time_s)))
 
     def _where(self) -> str:
         room, pose = self._fresh("room"), self._fresh("pose")
         at = {"x": round(pose.x, 1) + 0.0, "y": round(pose.y, 1) + 0.0} if isinstance(pose, Pose) else {}
         if not room and not at:
             return self._unknown("room")
-        return self._say(("in_room_at" if at else "in_room") if room else "at", room=self._name(str(room)), **at)
+        return self._asked.say(("in_room_at" if at else "in_room") if room else "at", room=self._asked.name(str(room)), **at)
 
     def _seen(self) -> str | None:
         asked, things = self._asked, self._fresh(SEEN)
@@ -64,27 +63,29 @@ class PresentAnswerer:
         here = [t for t in here if not asked.subject or same_thing(asked.subject, t.label)]
         nearby = not asked.room or same_thing(asked.room, str(self._fresh("room")))
         if here and nearby and not asked.since_s and not asked.first:
-            return self._say("see", things=self._listed(map(self._described, here)))
+            return self._asked.say("see", things=self._asked.listed(map(self._described, here)))
         visible = self._about.accessors.get("visible")
         labels = visible.parameters[0].choices if visible is not None else ()
         known = not labels or not asked.subject or any(same_thing(asked.subject, label) for label in labels)
         key = "see_no" if known and asked.subject else "see_nothing" if known else "cannot_tell"
-        said = self._say(key, thing=self._name(asked.subject), labels=self._listed(map(self._name, labels)))
+        said = self._asked.say(
+            key, thing=self._asked.name(asked.subject), labels=self._asked.listed(map(self._asked.name, labels))
+        )
         return said if asked.form == "seen_now" else None
 
     def _described(self, thing: SeenObject) -> str:
         side = "ahead" if abs(thing.bearing) < AHEAD_RAD else "left" if thing.bearing > 0 else "right"
-        far = "" if math.isnan(thing.distance) else self._say("far", metres=thing.distance)
-        label = self._name(thing.label)
-        return self._say(
-            "thing", thing=with_article(label) if self._asked.language == "en" else label, far=far, side=self._say(side)
+        far = "" if math.isnan(thing.distance) else self._asked.say("far", metres=thing.distance)
+        label = self._asked.name(thing.label)
+        return self._asked.say(
+            "thing", thing=with_article(label) if self._asked.language == "en" else label, far=far, side=self._asked.say(side)
         )
 
     def _able(self) -> str:
         phrase = self._asked.subject
         key = "can" if not phrase else "able" if self._parser.read(phrase).source else "not_able"
         phrases = self._parser.phrasebook.nearest("", chinese=self._asked.language == "zh", count=MAX_PHRASES)
-        return self._say(key, phrase=phrase, phrases="; ".join(phrases))
+        return self._asked.say(key, phrase=phrase, phrases="; ".join(phrases))
 
     def _tasks(self, *, ended: bool) -> list[Process]:
         """Return the tasks that have ended, or that have not, newest first; a question is no task."""
@@ -93,16 +94,16 @@ class PresentAnswerer:
 
     def _doing(self) -> str:
         tasks = self._tasks(ended=False)
-        return self._say("doing", tasks=self._listed(map(self._now, tasks))) if tasks else self._say("idle")
+        return self._asked.say("doing", tasks=self._asked.listed(map(self._now, tasks))) if tasks else self._asked.say("idle")
 
     def _now(self, task: Process) -> str:
         calls = dict.fromkeys(readable(c.function) for c in self._present.running if c.process_id == task.process_id)
         key = "paused" if task.status is ProcessStatus.PAUSED else "running" if calls else "task"
-        return self._say(key, task=task.instruction, calls=self._listed(calls))
+        return self._asked.say(key, task=task.instruction, calls=self._asked.listed(calls))
 
     def _ended(self, task: Process) -> str:
         age_s, why = max(0.0, self._present.time_s - task.ended_s), shown(task.message or "?", MAX_REASON)
-        return self._say(task.status.name.lower(), task=task.instruction, age=age_s, why=why)
+        return self._asked.say(task.status.name.lower(), task=task.instruction, age=age_s, why=why)
 
     def _naming(self, *, ended: bool) -> list[Process]:
         """Return the tasks whose instructions name what is asked for, newest first."""
@@ -115,32 +116,32 @@ class PresentAnswerer:
         if self._asked.form != "whether_been" or self._asked.since_s:
             return None
         if running := self._naming(ended=False):
-            return self._say("doing", tasks=self._now(running[0]))
+            return self._asked.say("doing", tasks=self._now(running[0]))
         ended = self._naming(ended=True)
-        return self._say("did", tasks=self._ended(ended[0])) if ended else None
+        return self._asked.say("did", tasks=self._ended(ended[0])) if ended else None
 
     def _done(self) -> str | None:
         asked, tasks = self._asked, self._naming(ended=True)
         if asked.form == "why_done":
             bad = [task for task in self._tasks(ended=True) if task.status is not ProcessStatus.SUCCESS]
-            return self._say("did", tasks=self._ended(bad[0])) if bad else self.nobody_knows()
+            return self._asked.say("did", tasks=self._ended(bad[0])) if bad else self.nobody_knows()
         if asked.form == "whether_done" and (running := self._naming(ended=False)):
-            return self._say("doing", tasks=self._now(running[0]))
+            return self._asked.say("doing", tasks=self._now(running[0]))
         tasks = [t for t in tasks if (asked.since_s or 0.0) <= t.ended_s <= (asked.until_s or math.inf)][:MAX_TASKS]
-        return self._say("did", tasks=self._listed(map(self._ended, tasks))) if tasks else None
+        return self._asked.say("did", tasks=self._asked.listed(map(self._ended, tasks))) if tasks else None
 
     def _well(self) -> str:
         observation, percent, last = self._present.observation, self._fresh("battery"), self._tasks(ended=True)[:1]
         if observation is not None and observation.stale(self._present.steady_s):
             return self._unknown("observation")
-        battery = self._say("and_battery", percent=percent) if isinstance(percent, float) else ""
+        battery = self._asked.say("and_battery", percent=percent) if isinstance(percent, float) else ""
         failed = bool(last) and last[0].status is ProcessStatus.FAILED
-        return self._say("unwell" if failed else "well", tasks="".join(map(self._ended, last)), battery=battery)
+        return self._asked.say("unwell" if failed else "well", tasks="".join(map(self._ended, last)), battery=battery)
 
     def _who(self) -> str:
         name, first = self._about.name, self._about.description.split(". ")[0].strip(" .\n")
         told = first.replace(" is ", ", ", 1) if first.casefold().startswith(name.casefold()) else f"{name}: {first}"
-        return self._say("who", name=name, told=told)
+        return self._asked.say("who", name=name, told=told)
 
     def _field(self) -> str | None:
         """Return a field of the observation by its name."""
@@ -150,7 +151,7 @@ class PresentAnswerer:
             return self._unknown(name) if name else None
         key = next(key for key in (f"{name}_{value}", name, "field") if key in WORDS["answers"])
         told = render.shown(value, Serialise())
-        return self._say(key, what=readable(name), value=self._name(told) if isinstance(told, str) else told)
+        return self._asked.say(key, what=readable(name), value=self._asked.name(told) if isinstance(told, str) else told)
 
     def _fresh(self, field: str) -> Value | None:
         """Return a field's value; None where it is missing or too old to be what is now."""
@@ -166,15 +167,4 @@ class PresentAnswerer:
         if observation is not None and math.isinf(age_s):
             age_s = self._present.steady_s - observation.stamp
         key = "missing" if field not in (*self._fields, "observation") else "silent" if math.isinf(age_s) else "stale"
-        return self._say(key, what=what, field=field, age=age_s)
-
-    def _name(self, name: str) -> str:
-        """Return a name in the language of the question."""
-        return chinese_name(name) if self._asked.language == "zh" else readable(name)
-
-    def _listed(self, items: Iterable[str]) -> str:
-        return listed(items) if self._asked.language == "en" else "、".join(items)
-
-    def _say(self, key: str, **values: Any) -> str:
-        text: str = WORDS["answers"][key][self._asked.language]
-        return text.format(**values)
+        return self._asked.say(key, what=what, field=field, age=age_s)

@@ -10,7 +10,7 @@ from typing import Any
 
 from planners.language.conditional import sentences
 from planners.language.lexicon import CHINESE, FILLERS, NUMBERS, UNITS, with_pieces
-from planners.language.words import clean, plain_words
+from planners.language.words import chinese_number, clean, plain_words
 from planners.prompts.blocks import text_beside
 from skill_kernel.config.yaml_text import read_yaml
 
@@ -39,6 +39,22 @@ class Question:
         """Return `zh` for Chinese, else `en`."""
         return "zh" if _CHINESE_TEXT.search(self.text) else "en"
 
+    def say(self, key: str, **values: Any) -> str:
+        """Return one of the answers of questions.yaml in the language of the question."""
+        text: str = WORDS["answers"][key][self.language]
+        return text.format(**values)
+
+    def name(self, name: str) -> str:
+        """Return the name of a room or a thing in the language of the question."""
+        return _CHINESE_NAMES.get(name, readable(name)) if self.language == "zh" else readable(name)
+
+    def listed(self, items: Iterable[str], limit: int = 8) -> str:
+        """Return `a, b and c` in the language of the question; of many the first ones and how many more."""
+        if self.language == "en":
+            return listed(items, limit)
+        names = list(items)
+        return "、".join([*names[:limit], *([f"还有{len(names) - limit}个"] if len(names) > limit else [])]) or "什么也没有"
+
 
 WORDS: dict[str, Any] = read_yaml(text_beside(__file__, "questions.yaml"), strict=True)
 ROWS = [tuple(row.split(": ", 1)) for row in WORDS["forms"].splitlines()]
@@ -53,25 +69,27 @@ _SPANS_S = {word: UNITS[word][1] for word in ("second", "minute")} | {
     "week": 7 * DAY_S,
     "month": 30 * DAY_S,
 }
-_COUNTS = NUMBERS | {"few": 3.0, "a": 1.0, "an": 1.0}
+_COUNTS = NUMBERS | {"few": 3.0, "a": 1.0, "an": 1.0, "half": 0.5}
 _COUNT, _UNIT = rf"(\d{{1,6}}|{'|'.join(_COUNTS)})", rf"({'|'.join(_SPANS_S)})s?"
 _SPAN = re.compile(rf"\b(?:(?:in|within|during|over|for) )?(?:the )?(?:last|past) (?:{_COUNT} )?{_UNIT}\b")
 _AGO = re.compile(rf"\b(?:about )?{_COUNT} {_UNIT} ago\b")
 _DAYS = re.compile(
     r"\b(?:(?P<half>this|yesterday|today in the|in the) (?P<part>morning|afternoon|evening)|(?P<day>today|yesterday|tonight))\b"
-    r"|(?:今天|昨天|今|昨)(?P<span>早上|上午|下午|晚上|晚)|今天|昨天"
 )
-_PARTS = {
-    **dict.fromkeys(("morning", "早上", "上午"), (5, 12)),
-    **dict.fromkeys(("afternoon", "下午"), (12, 18)),
-    **dict.fromkeys(("evening", "晚上", "晚"), (18, 24)),
-}
+_PARTS = {"morning": (5, 12), "afternoon": (12, 18), "evening": (18, 24)}
+_TIMES_CN: dict[str, str] = {chinese: english for english, words in WORDS["times"].items() for chinese in words.split()}
+_TIME_CN = re.compile(
+    rf"(?P<last>最近的?|过去的?)?(?P<count>\d{{1,6}}|半|[一二两三四五六七八九十百零]+)个?(?P<unit>{'|'.join(WORDS['spans'])})钟?"
+    rf"(?P<ago>(?:以|之)?前)?|(?P<day>{'|'.join(sorted(_TIMES_CN, key=len, reverse=True))})的?"
+)
+_NOT_PAST = ("where_now", "seen_now")
+"""Forms about now that mean something else where a time is said."""
 _MARKS = re.compile(r"[?!.,;:\"“”。、]+")
 _IS = re.compile(r"\b(what|who|where|how|there)'s\b")
 _JOINED = re.compile(r"[,，]|\b(?:and|then)\b")
 _ADDRESS = re.compile(
     r"^ *(?:(?:please|and|so|hey|hi|hello|ok|okay|well|can you|could you|do you know|do you remember|tell me|remember) )+"
-    r"|^(?:请问|请|告诉我|你好|嗨|嘿|喂|那么|那)+|[呢啊呀哦]+ *$"
+    r"|^(?:请问|请|告诉我|你好|嗨|嘿|喂|那么|那|你?还?(?:记得|记不记得|知道|知不知道))+|[呢啊呀哦]+ *$"
 )
 
 
@@ -92,11 +110,15 @@ def read(question: str, now_s: float, robots: tuple[str, ...] = ()) -> Question:
     names = "|".join(re.escape(r.lower()) for r in robots if r)
     *before, last = sentences(text) or [text]
     alone = not any(_without_address(_plain(sentence, names)) for sentence in before)
-    plain, since_s, until_s = _time(_plain(last, names), now_s)
+    said_last = _plain(last, names)
+    without, times = _chinese_time(said_last)
+    plain, since_s, until_s = _time(times or said_last, now_s)
+    plain = without if times else plain
     spoken = dict.fromkeys((plain, _without_address(plain)))
-    for form, pattern in _forms(names, chinese=bool(_CHINESE_TEXT.search(last))) if alone else ():
+    chinese = bool(_CHINESE_TEXT.search(last))
+    for form, pattern in _forms(names, chinese=chinese) if alone else ():
         found = next(filter(None, map(pattern.fullmatch, spoken)), None)
-        if found is None or (form == "other" and _JOINED.search(last)):
+        if found is None or (form == "other" and _JOINED.search(last)) or (since_s and form in _NOT_PAST and chinese):
             continue
         said = {name: value.strip() for name, value in found.groupdict(default="").items()}
         asked = [last] if form == "other" else [said.get("subject", ""), said.get("room", "")]
@@ -107,7 +129,7 @@ def read(question: str, now_s: float, robots: tuple[str, ...] = ()) -> Question:
             subject = _STAND_FOR.get(subject, subject)
         if form != "able_now":
             subject = _named(subject)
-        rooms, first = said.get("places") == "rooms", said.get("time") == "first"
+        rooms, first = said.get("places") in ("rooms", "房间"), said.get("time") in ("first", "第一次")
         return Question(form, text, subject, room, rooms, first, since_s, until_s)
     return Question("", text, since_s=since_s, until_s=until_s)
 
@@ -147,6 +169,19 @@ def _named(words: str) -> str:
     return CHINESE.get(words) or " ".join(w.text for w in plain_words(words) if w.text not in FILLERS)
 
 
+def _chinese_time(plain: str) -> tuple[str, str]:
+    """Return a question without its Chinese words of time, and these in English, "" where there are none."""
+    found = _TIME_CN.search(plain)
+    if found is None or not (found["day"] or found["last"] or found["ago"]):
+        return plain, ""
+    without = f"{plain[: found.start()]}{plain[found.end() :]}"
+    if found["day"]:
+        return without, _TIMES_CN[found["day"]]
+    count, unit = found["count"], WORDS["spans"][found["unit"]]
+    number = "half" if count == "半" else count if count.isdecimal() else f"{chinese_number(count):g}"
+    return without, f"{number} {unit} ago" if found["ago"] else f"last {number} {unit}"
+
+
 def _time(plain: str, now_s: float) -> tuple[str, float | None, float | None]:
     """Return the question without its words of time, and the times they mean."""
     if found := _SPAN.search(plain):
@@ -158,15 +193,16 @@ def _time(plain: str, now_s: float) -> tuple[str, float | None, float | None]:
     if found := _DAYS.search(plain):
         day = time.localtime(now_s)
         midnight = time.mktime((day.tm_year, day.tm_mon, day.tm_mday, 0, 0, 0, 0, 0, -1))
-        midnight -= DAY_S if "yesterday" in found.group() or "昨" in found.group() else 0.0
-        since_h, until_h = (18, 24) if found["day"] == "tonight" else _PARTS.get(found["part"] or found["span"], (0, 24))
+        midnight -= DAY_S if "yesterday" in found.group() else 0.0
+        since_h, until_h = (18, 24) if found["day"] == "tonight" else _PARTS.get(found["part"], (0, 24))
         return _without(plain, found), midnight + since_h * 3600.0, midnight + until_h * 3600.0
     return plain, None, None
 
 
 def times_in(text: str, now_s: float) -> tuple[float | None, float | None]:
     """Return since when and until when a text means by its words of time; None where it names none."""
-    return _time(_plain(text, ""), now_s)[1:]
+    plain = _plain(text, "")
+    return _time(_chinese_time(plain)[1] or plain, now_s)[1:]
 
 
 def _number(word: str) -> float:
@@ -190,11 +226,6 @@ def readable(name: str) -> str:
     return name.replace("_", " ")
 
 
-def chinese_name(name: str) -> str:
-    """Return the Chinese word for a room or a thing, where there is one."""
-    return _CHINESE_NAMES.get(name, readable(name))
-
-
 def with_article(label: str) -> str:
     """Return `a ball`, `an apple`."""
     return f"{'an' if label[:1].lower() in 'aeiou' else 'a'} {label}"
@@ -209,7 +240,7 @@ def same_thing(wanted: str, name: str) -> bool:
 def names(text: str, name: str) -> bool:
     """Return whether a text names a thing, in English or Chinese."""
     known = _singular(readable(name))
-    said, chinese = _singular(_MARKS.sub(" ", text)), chinese_name(name)
+    said, chinese = _singular(_MARKS.sub(" ", text)), _CHINESE_NAMES.get(name, name)
     spoken = any(said[i : i + len(known)] == known for i in range(len(said)))
     return bool(known) and (spoken or (bool(_CHINESE_TEXT.search(chinese)) and chinese in text))
 

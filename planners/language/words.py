@@ -162,12 +162,12 @@ def _chinese(run: str, offset: int) -> Iterator[Word]:
             at = apart.end()
             yield from (Word(word, start, offset + at) for word in said.split())
             if apart["number"]:
-                value = _chinese_value(apart["number"])
+                value = chinese_number(apart["number"])
                 yield Word(apart["number"], start, offset + at, "number", value)
                 yield Word("times", start, offset + at)
         elif number := CHINESE_NUMBER.match(run, at):
             at = number.end()
-            yield Word(number.group(), start, offset + at, "number", _chinese_value(number.group()))
+            yield Word(number.group(), start, offset + at, "number", chinese_number(number.group()))
         elif piece := CHINESE_PIECE.match(run, at):
             at = piece.end()
             for word in CHINESE[piece.group()].split():
@@ -177,7 +177,8 @@ def _chinese(run: str, offset: int) -> Iterator[Word]:
             yield Word(run[at - 1], start, offset + at)
 
 
-def _chinese_value(text: str) -> float:
+def chinese_number(text: str) -> float:
+    """Return the number that Chinese numerals mean: 一百零五 is 105."""
     total, digit = 0, 0
     whole, _, decimals = text.partition("点")
     for character in whole:

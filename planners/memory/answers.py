@@ -5,20 +5,27 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
-from planners.language.questions import WORDS, Question, chinese_name, is_question, listed, readable, same_thing, with_article
+from planners.language.questions import Question, is_question, readable, same_thing, with_article
 from planners.memory.query import LIMITED, Query, words_of
 from planners.memory.records import Kind, Record, Spot, Viewer
 from planners.memory.store import Store
 
+_DATES = {
+    "en": ("at %H:%M:%S", "yesterday at %H:%M:%S", "on %Y-%m-%d at %H:%M:%S"),
+    "zh": ("今天%H:%M:%S", "昨天%H:%M:%S", "%Y年%m月%d日%H:%M:%S"),
+}
 
-def clock(time_s: float, now_s: float | None = None) -> str:
+
+def clock(time_s: float, now_s: float | None = None, language: str = "en") -> str:
     """Return a time of day, with its date unless it lies on the same day as `now_s`."""
     then = time.localtime(time_s)
     if now_s is None:
         return time.strftime("%Y-%m-%d %H:%M:%S", then)
-    days = {time.localtime(now_s)[:3]: "at %H:%M:%S", time.localtime(now_s - 86400)[:3]: "yesterday at %H:%M:%S"}
-    return time.strftime(days.get(then[:3], "on %Y-%m-%d at %H:%M:%S"), then)
+    today, yesterday, before = _DATES[language]
+    days = {time.localtime(now_s)[:3]: today, time.localtime(now_s - 86400)[:3]: yesterday}
+    return time.strftime(days.get(then[:3], before), then)
 
 
 def where(spot: Spot) -> str:
@@ -33,13 +40,6 @@ def times(count: int) -> str:
     return {0: "never", 1: "once", 2: "twice"}.get(count, f"{count} times")
 
 
-MANY = 2000
-"""A question looks at so many of the newest records of a kind."""
-MAX_SEARCHED, MAX_SOURCES = 200, 20
-"""Passages that are looked through for those that are evidence, and records that an answer shows."""
-
-
-@dataclass(frozen=True)
 def age(seconds: float) -> str:
     """Return a time span in its greatest unit."""
     for unit, length_s in (("days", 86_400.0), ("h", 3600.0), ("min", 60.0)):
@@ -55,6 +55,13 @@ def sight(sighting: Record) -> str:
     return f"{sighting.provenance.robot} saw {what} {where(sighting.spot)}".rstrip()
 
 
+MANY = 2000
+"""A question looks at so many of the newest records of a kind."""
+MAX_SEARCHED, MAX_SOURCES = 200, 20
+"""Passages that are looked through for those that are evidence, and records that an answer shows."""
+
+
+@dataclass(frozen=True)
 class Answer:
     """Answer of the memory. `sources` are the records it stands on, the most telling first; `form` names how the question
     was read; `note` says how the search was limited, "" when it was not."""
@@ -119,13 +126,13 @@ class Answerer:
             for robot, room in divided:  # a room is no place of its own when places in it were told apart
                 by_robot[robot].pop(room, None)
         if not any(by_robot.values()):
-            return self._nothing("no place")
-        what = "room" if self._asked.rooms else "place"
+            return self._nothing("no_place")
         parts = []
         for robot, places in by_robot.items():
-            names = listed(sorted(map(readable, places)), 20)
-            explored = f"explored {len(places)} {what}{'s' if len(places) != 1 else ''}{self._when()}: {names}."
-            parts.append(f"{self._who(robot)} {explored}")
+            names = self._asked.listed(sorted(map(self._asked.name, places)), 20)
+            one = "room" if self._asked.rooms else "place"
+            what = {"room": "房间", "place": "地方"}[one] if self._chinese else one if len(places) == 1 else f"{one}s"
+            parts.append(self._say("explored", who=self._who(robot), count=len(places), what=what, names=names))
         return Answer(" ".join(parts), tuple(v for places in by_robot.values() for v in places.values()), note=note)
 
     def _been(self) -> Answer:
@@ -136,13 +143,13 @@ class Answerer:
             if same_thing(wanted, str(v.data.get("place"))) or same_thing(wanted, v.spot.room)
         ]
         if not visits:
-            return self._nothing(f"no visit to the {wanted}")
+            return self._nothing("no_visit", wanted)
         one, which = self._chosen(visits)
-        place, who = readable(str(one.data.get("place") or one.spot.room)), self._who(one.provenance.robot)
+        told = {"place": self._asked.name(str(one.data.get("place") or one.spot.room)), "who": self._who(one.provenance.robot)}
         if self._asked.form == "how_often_been":
-            return Answer(f"{who} came to the {place} {times(len(visits))}{self._when()}.", tuple(visits))
-        yes = "Yes: " if self._asked.form == "whether_been" else ""
-        return Answer(f"{yes}{who} was {which} in the {place} {clock(one.time_s, self._now_s)}.", tuple(visits))
+            return Answer(self._say("came", often=self._times(len(visits)), **told), tuple(visits))
+        yes = self._yes() if self._asked.form == "whether_been" else ""
+        return Answer(self._say("was", yes=yes, which=which, at=self._at(one.time_s), **told), tuple(visits))
 
     # -- things -------------------------------------------------------------------------------------------------------
 
@@ -152,31 +159,26 @@ class Answerer:
         if not anywhere:
             return self._unseen(wanted)
         sightings = self._inside(anywhere)
-        elsewhere = "" if sightings else f"Not in the {self._asked.room}, as far as I remember. "
+        elsewhere = "" if sightings else self._say("not_there", room=self._asked.name(self._asked.room))
         sightings = sightings or anywhere
         one, which = self._chosen(sightings)
         label = str(one.data["label"])
-        who, at = self._who(one.provenance.robot), clock(one.time_s, self._now_s)
-        spot = where(one.spot) or "at a place I do not know"
+        spot = self._where(one.spot) or ("在我不认识的地方" if self._chinese else "at a place I do not know")
+        told = {"who": self._who(one.provenance.robot), "at": self._at(one.time_s), "spot": spot, **self._thing(label)}
         if form == "how_often_seen" and not elsewhere:
             most = max(int(r.data.get("count", 1)) for r in sightings)
-            often = f"{times(len(sightings))}{self._when()}, at most {most} at a time"
-            return Answer(f"{who} saw {with_article(label)} {often}, last {spot} {at}.", tuple(sightings))
-        if self._asked.language == "zh":
-            told = {"thing": chinese_name(label), "room": chinese_name(one.spot.room or "?"), "at": clock(one.time_s)}
-            said = WORDS["answers"]["saw"]["zh"].format(robot=one.provenance.robot, **told)
-            return Answer(said, tuple(sightings))
-        yes = elsewhere or ("Yes: " if form == "whether_seen" else "")
+            return Answer(self._say("saw_often", often=self._times(len(sightings)), most=most, **told), tuple(sightings))
+        yes = elsewhere or (self._yes() if form == "whether_seen" else "")
         habit = self._store.by_key(f"habit:place:{label}") if form == "last_seen" else None
         other = habit is not None and habit.spot.room != one.spot.room
-        usual = f" It is usually in the {readable(habit.spot.room)}." if habit is not None and other else ""
-        return Answer(f"{yes}{who} {which} saw the {label} {spot} {at}.{usual}", tuple(sightings))
+        usual = self._say("usual", room=self._asked.name(habit.spot.room)) if habit is not None and other else ""
+        return Answer(f"{self._say('saw', yes=yes, which=which, **told)}{usual}", tuple(sightings))
 
     def _unseen(self, wanted: str) -> Answer | None:
         """Return that it was never seen, or None where other passages tell of it."""
         told = self._words(wanted, (Kind.NOTE, Kind.CALL, Kind.HABIT, Kind.RELATION, Kind.ENTITY))
-        said = self._nothing(f"no {wanted}").text.rstrip(".")
-        text = WORDS["answers"]["never_saw"][self._asked.language].format(said=said, thing=chinese_name(wanted))
+        said = self._nothing("no_thing", wanted).text.rstrip(".。")
+        text = self._say("never_saw", said=said)
         return None if any(map(is_evidence, told)) else Answer(text)
 
     def _things(self) -> Answer:
@@ -185,18 +187,19 @@ class Answerer:
         if people:
             names = {str(r.data["name"]) for r in self._find(Kind.ENTITY) if r.data.get("type") == "person"}
             found = [r for r in found if str(r.data.get("label")) in names]
-        place = f" in the {self._asked.room}" if self._asked.room else ""
+        place = self._say("at_room", room=self._asked.name(self._asked.room)) if self._asked.room else ""
         if not found:
-            return self._nothing(f"{'nobody' if people else 'nothing'}{place}")
+            return self._nothing("nobody" if people else "nothing", place=place)
         labels = Counter(str(r.data.get("label")) for r in found)
         newest = {str(r.data.get("label")): r for r in reversed(found)}
         said = (
-            f"{with_article(name)} ({times(n)}, last {clock(newest[name].time_s, self._now_s)})"
-            for name, n in labels.most_common()
+            self._say("one_thing", often=self._times(n), at=self._at(newest[label].time_s), **self._thing(label))
+            for label, n in labels.most_common()
         )
         robots = sorted({r.provenance.robot for r in found})
-        who = self._who(robots[0]) if len(robots) == 1 else listed(robots)
-        return Answer(f"{who} saw {listed(said)}{place}{self._when()}.", tuple(newest[name] for name in labels))
+        who = self._who(robots[0]) if len(robots) == 1 else self._asked.listed(robots)
+        text = self._say("saw_things", who=who, things=self._asked.listed(said), place=place)
+        return Answer(text, tuple(newest[label] for label in labels))
 
     # -- what was said and done ---------------------------------------------------------------------------------------
 
@@ -210,12 +213,13 @@ class Answerer:
             heard = [r for r in heard if same_thing(wanted, r.provenance.sender)]
         if not heard:
             about = f" from {wanted}" if by_person else f" about “{wanted}”" if wanted else ""
-            return self._nothing(f"no words{about}")
+            return self._nothing("no_words", about=about)
         newest = heard[0]
-        text = f"{newest.text.rstrip('.')} ({clock(newest.time_s, self._now_s)})."
+        said = {"text": newest.text.rstrip("."), "said": newest.data.get("instruction", newest.text)}
+        text = self._say("heard", at=self._at(newest.time_s), sender=newest.provenance.sender, **said)
         others = {r.provenance.sender for r in heard if r.provenance.sender} - {newest.provenance.sender}
         if others and not by_person:
-            text += f" Before that also {listed(sorted(others))}."
+            text += self._say("heard_also", names=self._asked.listed(sorted(others)))
         return Answer(text, tuple(heard))
 
     def _done(self) -> Answer | None:
@@ -223,7 +227,7 @@ class Answerer:
         if form == "what_done":
             done = self._find(Kind.EPISODE, robot=self._robot) or self._find(Kind.CALL, robot=self._robot)
             done = [record for record in done if is_deed(record)][:10]
-            return Answer(" ".join(r.text for r in done[:5]), tuple(done)) if done else self._nothing("no task")
+            return Answer(" ".join(map(self._told, done[:5])), tuple(done)) if done else self._nothing("no_task")
         kinds = (Kind.EPISODE, Kind.OUTCOME, Kind.CALL)
         found = [r for kind in kinds for r in self._words(wanted, (kind,), self._robot) if is_deed(r)]
         found.sort(key=lambda r: r.time_s, reverse=True)
@@ -232,9 +236,9 @@ class Answerer:
         one, _ = self._chosen(found)
         if form == "how_often_done":
             same = [r for r in found if r.kind == found[0].kind]
-            often = f"{times(len(same)).capitalize()}{self._when()}, as far as I remember."
-            return Answer(f"{often} The last: {one.text}", tuple(same))
-        return Answer(f"{clock(one.start_s, self._now_s).capitalize()}: {one.text}", tuple(found))
+            often = self._times(len(same)).capitalize()
+            return Answer(self._say("done_often", often=often, text=one.text, at=self._at(one.start_s)), tuple(same))
+        return Answer(f"{self._at(one.start_s).capitalize()}: {self._told(one)}", tuple(found))
 
     # -- records ------------------------------------------------------------------------------------------------------
 
@@ -264,20 +268,57 @@ class Answerer:
         return [r for r in found if not self._asked.room or same_thing(self._asked.room, r.spot.room)]
 
     def _chosen(self, found: list[Record]) -> tuple[Record, str]:
-        return (found[-1], "first") if self._asked.first else (found[0], "last")
+        one = found[-1] if self._asked.first else found[0]
+        which = "first" if self._asked.first else "last"
+        return one, {"first": "第一次", "last": "最近一次"}[which] if self._chinese else which
 
     # -- words --------------------------------------------------------------------------------------------------------
 
-    def _nothing(self, what: str) -> Answer:
+    @property
+    def _chinese(self) -> bool:
+        return self._asked.language == "zh"
+
+    def _say(self, key: str, **values: Any) -> str:
+        return self._asked.say(key, **{"when": self._when(), **values})
+
+    def _nothing(self, key: str, thing: str = "", **values: str) -> Answer:
         who = self._who(self._robot)
-        return Answer(f"{who} remember{'' if who == 'I' else 's'} {what}{self._when()}.")
+        what = self._say(key, thing=self._asked.name(thing), **values)
+        return Answer(self._say("remember", who=who, s="" if who == "I" else "s", what=what))
+
+    def _thing(self, label: str) -> dict[str, str]:
+        return {"thing": self._asked.name(label), "a_thing": with_article(label)}
+
+    def _told(self, record: Record) -> str:
+        """Return a deed: its sentence, in Chinese the task and how it ended."""
+        told = record.data
+        task, status = told.get("instruction", told.get("function", record.text)), told.get("status", told.get("outcome", ""))
+        return self._say("deed", text=record.text, task=task, status=status)
+
+    def _times(self, count: int) -> str:
+        return f"{count}次" if self._chinese else times(count)
+
+    def _yes(self) -> str:
+        return "是的，" if self._chinese else "Yes: "
+
+    def _at(self, time_s: float) -> str:
+        return clock(time_s, self._now_s, self._asked.language)
+
+    def _where(self, spot: Spot) -> str:
+        if not self._chinese:
+            return where(spot)
+        at = f"（{spot.x:.1f}, {spot.y:.1f}）附近" if spot.x is not None and spot.y is not None else ""
+        return f"在{self._asked.name(spot.room)}{at}" if spot.room or at else ""
 
     def _who(self, robot: str) -> str:
-        return "I" if robot == self._robot or not robot else robot
+        return ("我" if self._chinese else "I") if robot == self._robot or not robot else robot
 
     def _when(self) -> str:
-        asked = self._asked
+        asked, clocked = self._asked, self._at if self._chinese else clock
         if asked.since_s is None:
             return ""
-        until = f" until {clock(asked.until_s)}" if asked.until_s is not None and asked.until_s < self._now_s else ""
-        return f" since {clock(asked.since_s)}{until}"
+        past = asked.until_s is not None and asked.until_s < self._now_s
+        if self._chinese:
+            return f"从{clocked(asked.since_s)}{f'到{clocked(asked.until_s)}' if past and asked.until_s else '起'}"
+        until = f" until {clocked(asked.until_s)}" if past and asked.until_s else ""
+        return f" since {clocked(asked.since_s)}{until}"

@@ -126,11 +126,39 @@ def test_a_passage_must_hold_most_words_of_the_question(walked: Memory) -> None:
     assert "letter" in walked.ask("which capital letter is on the door?").text
 
 
-def test_a_question_in_chinese_finds_what_was_seen(walked: Memory) -> None:
-    found = walked.ask("你最后在哪里看到球？", robot="kalos")
-    assert (found.form, found.text) == ("last_seen", "记得在厨房看到球（2026-05-04 12:00:09，kalos）。")
-    assert walked.ask("客厅里有苹果吗？", robot="kalos").text.startswith("记得在办公室看到苹果")
-    assert walked.ask("客厅里有门吗？", robot="kalos").text == "我的记忆里没有门；请带我去看看。"
+BALL = "我最近一次看到球是在厨房（1.0, 2.0）附近，今天12:00:09。"
+
+
+@pytest.mark.parametrize(
+    ("question", "form", "answer"),
+    [
+        ("你最后在哪里看到球？", "last_seen", BALL),
+        ("你今天在哪里看到球？", "last_seen", BALL),
+        ("你还记得球在哪里吗？", "last_seen", BALL),
+        ("你昨天在哪里看到球？", "last_seen", "我从昨天00:00:00到今天00:00:00不记得看到过球；请带我去看看。"),
+        ("你什么时候看到苹果的？", "when_seen", "我最近一次看到苹果是在办公室（1.0, 2.0）附近，今天12:00:59。"),
+        (
+            "客厅里有苹果吗？",
+            "whether_seen",
+            "我不记得在客厅看到过。我最近一次看到苹果是在办公室（1.0, 2.0）附近，今天12:00:59。",
+        ),
+        ("客厅里有门吗？", "whether_seen", "我不记得看到过门；请带我去看看。"),
+        ("你看到过几次球？", "how_often_seen", "我看到过球1次，一次最多1个，最近一次在厨房（1.0, 2.0）附近，今天12:00:09。"),
+        ("你今天在厨房看到了什么？", "what_seen", "我从今天00:00:00起在厨房看到过球（1次，最近今天12:00:09）。"),
+        ("你去过多少个地方？", "count_places", "我去过3个地方：办公室、厨房、走廊。"),
+        ("你今天去了哪里？", "which_places", "我从今天00:00:00起去过3个地方：办公室、厨房、走廊。"),
+        ("两个小时前你在哪里？", "which_places", "我从今天09:32:00到今天10:32:00不记得去过什么地方。"),
+        ("你什么时候去的厨房？", "when_been", "我最近一次在厨房是今天12:00:19。"),
+        ("你去过办公室吗？", "whether_been", "是的，我最近一次在办公室是今天12:00:59。"),
+        ("你最近十分钟去过几次办公室？", "how_often_been", "我从今天11:52:00起去过办公室1次。"),
+        ("谁让你巡逻的？", "who_asked", "alice说：“patrol the rooms”（今天12:00:00）。"),
+        ("独角兽为什么是白色的？", "other", "这个我不记得。"),
+    ],
+)
+def test_a_question_in_chinese_is_answered_in_chinese(walked: Memory, question: str, form: str, answer: str) -> None:
+    found = walked.ask(question, viewer=Viewer("kalos"), robot="kalos")
+    assert (found.form, found.text) == (form, answer)
+    assert bool(found.sources) == ("不记得" not in answer or "最近一次" in answer)
 
 
 def test_private_records_stay_out_of_the_answers_of_others(memory: Memory) -> None:
