@@ -14,17 +14,18 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from bench.common import ROOT, Table, Target, arguments, report
+from bench.common import OUT, ROOT, Table, Target, arguments, report
 from bench.mutations import equivalent, mutants
 from bench.performing import Performance, Robot, ask, perform
 from bench.rubric import Judge, JudgeError, by_model, by_person
-from bench.scoring import Score, Task, TaskFile, score
+from bench.scoring import NEUTRAL, Score, Task, TaskFile, score
 from function_tokens.routines import RoutineStore
 from planners.language.client import OfflineClient
 from planners.models.base import ModelClient
 from planners.models.config import ConfigError, load_models, parse_spec
 from planners.models.factory import make_client
 from planners.prompts.prompt import RobotFacts
+from skill_kernel.codes import Outcome
 
 TASKS = Path(__file__).resolve().parent / "coco_tasks.yaml"
 PAPER = {"Claude-4-Sonnet": 0.85, "GPT-4.1": 0.83, "DeepSeek-V3": 0.66, "Doubao-Seed-1.6": 0.65}
@@ -59,6 +60,36 @@ def _score(task: Task, run: Performance, tasks: TaskFile, judge: Judge | None) -
     return score(task, run.calls, tasks.classes, run.error, rated=rated)
 
 
+def measure_moving(tasks: TaskFile, judge: Judge | None) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Have the simulated robot perform the references: their scores, and how many of the calls the body bore out."""
+    from bench.body import SLACK_S
+    from bench.evaluation.faults import HungError
+    from bench.moving import answers, coco
+    from bench.moving import perform as perform_moving
+
+    by_task: dict[str, Any] = {}
+    body: dict[str, Any] = {"calls": 0, "borne_out": 0, "faults": []}
+    with coco(answers(tasks.tasks), OUT / "coco_moving.log") as (robot, heard):
+        for task in tasks.tasks:
+            try:
+                calls = perform_moving(robot, heard, task)
+            except HungError as error:
+                raise SystemExit(f"{task.name}: {error}; {OUT / 'coco_moving.log'} says more") from error
+            begun = [c for c in calls if c.start_s is not None and c.function not in NEUTRAL]
+            belied = [c for c in begun if c.outcome not in (Outcome.DONE, Outcome.INTERRUPTED)]
+            body["calls"] += len(begun)
+            body["borne_out"] += len(begun) - len(belied)
+            body["faults"] += [f"{task.name}: {c.function}: {c.error}" for c in belied]
+            told = ""
+            if task.kind == "objective" or judge is not None:
+                rated = judge(task, calls) if judge is not None and task.kind == "subjective" else None
+                scored = score(task, calls, tasks.classes, rated=rated, slack_s=SLACK_S)
+                by_task[task.name] = [_as_json(task, Performance(calls), scored)]
+                told = f" {scored.bcm(task):.1f} {'; '.join((*scored.missing, *scored.faults))}"
+            print(f"{task.name}:{told}", file=sys.stderr, flush=True)
+    return by_task, body
+
+
 def mutation_scores(tasks: TaskFile, robot: Robot) -> dict[str, Any]:
     """Return how many mutants of the objective tasks' reference streams score less than 1.0; equivalent ones are left out."""
     counts = {"mutants": 0, "equivalent": 0, "scored_less": 0}
@@ -88,6 +119,9 @@ def main() -> int:
     parser.add_argument("--model", default="", help="provider:model, as for the planner; default: references and offline")
     parser.add_argument("--trials", type=int, default=3, help="answers of a model a task (default 3, as in the paper)")
     parser.add_argument("--judge", default="", help="who judges the subjective tasks: person, or provider:model")
+    parser.add_argument(
+        "--moving", action="store_true", help="have the simulated robot perform the references too (10 minutes)"
+    )
     parser.add_argument("--mutations", action=argparse.BooleanOptionalAction, default=True, help="mutate the references")
     options = parser.parse_args()
     robot, tasks = Robot.coco(), TaskFile.load(TASKS)
@@ -103,6 +137,10 @@ def main() -> int:
                 make_client(parse_spec(options.judge, models), offline=lambda: parser.error("offline is no judge"))
             )
         results = measure(tasks, robot, contestants, max(1, options.trials), judge)
+        body = None
+        if options.moving:
+            contestants["moving"] = None
+            results["moving"], body = measure_moving(tasks, judge)
     except (ConfigError, JudgeError) as error:
         parser.error(str(error))
     mutations = mutation_scores(tasks, robot) if options.mutations else None
@@ -130,8 +168,12 @@ def main() -> int:
         print_row = [[mutations["mutants"], mutations["equivalent"], rest, mutations["scored_less"]]]
         tables.append(Table("mutants of the references", ("all", "equivalent", "others", "score < 1.0"), print_row))
         targets.append(Target("mutants that still score 1.0", float(len(mutations["survivors"])), 0.0))
+    if body is not None:
+        tables.append(Table("calls on the moving robot", ("begun", "borne out"), [[body["calls"], body["borne_out"]]]))
+        tables.append(Table("what the body did not bear out", ("task, function, why",), [[fault] for fault in body["faults"]]))
     measured = {
         "scores": results,
+        "body": body,
         "averages": averages,
         "mutations": mutations,
         "paper": {"averages": PAPER, "source": "GhostShell, table 1; manual assessment on the real robot"},

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 import threading
+from collections.abc import Sequence
 
 from action_msgs.msg import GoalStatus, GoalStatusArray
 from builtin_interfaces.msg import Time
@@ -31,8 +32,9 @@ BASE, THINGS = "base_link", ("ball", "person")
 class Listener(RuntimeNode):
     """`changed` guards everything and is notified of each message. Times are ROS time, as the stamps are."""
 
-    def __init__(self, robot: str) -> None:
+    def __init__(self, robot: str, things: Sequence[str] = THINGS) -> None:
         super().__init__("typego", namespace=robot, use_global_arguments=False)
+        self.robot = robot
         self.changed = threading.Condition()
         self.trace = Trace()
         self._recorder = Recorder(self.trace)
@@ -52,7 +54,7 @@ class Listener(RuntimeNode):
         self.create_subscription(DiagnosticArray, "driver_states", self._on_drivers, LATCHED)
         self.create_subscription(String, "posture_state", self._on_posture, LATCHED)
         self.create_subscription(PoseStamped, f"ground_truth/{BASE}", self._on_base, SENSORS)
-        for name in THINGS:
+        for name in things:
             self.create_subscription(PoseStamped, f"ground_truth/{name}", lambda m, n=name: self._on_thing(n, m), SENSORS)
         self.create_subscription(
             GoalStatusArray, "play_sound/_action/status", self._on_sounds, qos_profile_action_status_default

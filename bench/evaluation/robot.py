@@ -28,10 +28,9 @@ from ghostshell_ros.runtime.goal_client import GoalClient, GoalEnd
 from ghostshell_ros.runtime.node_runtime import NodeHost
 from ghostshell_ros.runtime.signing import signed
 from skill_kernel.processes.process import ProcessStatus
+from skill_kernel.robot import RobotConfig
 from skill_kernel.roles import Act, key_role
 
-ROBOT = "kalos"
-DRIVERS = ("base_driver", "posture_driver", "speak_driver", "play_sound_driver")
 UP_S = 90.0
 WARM_S = 6.0
 """The models' clients are made on a thread, which slows the first seconds."""
@@ -46,6 +45,7 @@ class Robot:
 
     def __init__(self, heard: Listener, exited: list[str]) -> None:
         self.heard = heard
+        self._drivers = tuple(RobotConfig.load(heard.robot).drivers)
         self.exited = exited
         """Its processes that have ended."""
         self.cost_aware = True
@@ -68,7 +68,7 @@ class Robot:
                 self._ready
                 and self.heard.kernel_seen
                 and self.heard.pose is not None
-                and all(self.heard.drivers.get(d) for d in DRIVERS)
+                and all(self.heard.drivers.get(d) for d in self._drivers)
             ),
             UP_S,
             "the robot is not up",
@@ -139,7 +139,7 @@ class Robot:
                 not self.heard.living
                 and not self.heard.running
                 and not self.heard.halted
-                and all(self.heard.drivers.get(d) for d in DRIVERS)
+                and all(self.heard.drivers.get(d) for d in self._drivers)
             ),
             QUIET_S,
             "something still runs or is halted",
@@ -167,8 +167,11 @@ class Robot:
 
 
 @contextmanager
-def brought_up(arguments: Mapping[str, str], data: Path, log: Path) -> Iterator[Robot]:
-    """Kalos with all its nodes, its data in `data`, what they say in `log`. Raises HungError when it does not come up."""
+def brought_up(
+    arguments: Mapping[str, str], data: Path, log: Path, listener: Callable[[], Listener] = lambda: Listener("kalos")
+) -> Iterator[Robot]:
+    """Bring up the listener's robot with all its nodes, its data in `data`, what they say in `log`. Raises HungError when it
+    does not come up."""
     log.parent.mkdir(parents=True, exist_ok=True)
     exited: list[str] = []
     guard = threading.Lock()
@@ -186,12 +189,12 @@ def brought_up(arguments: Mapping[str, str], data: Path, log: Path) -> Iterator[
                     print(f"[{event.name}] {event.level}: {event.text}", file=file, flush=True)
 
         environment = {**os.environ, "GHOSTSHELL_DATA": str(data), "GHOSTSHELL_KEYS": str(keys_folder())}
-        specs = launcher.describe(ROBOT, {"default_robot": "false", **arguments}, environment)
         own = not rclpy.ok()
         if own:
             rclpy.init(signal_handler_options=SignalHandlerOptions.NO)
         try:
-            heard = Listener(ROBOT)
+            heard = listener()
+            specs = launcher.describe(heard.robot, {"default_robot": "false", **arguments}, environment)
             robot = Robot(heard, exited)
             with launcher.LaunchRun(specs, listener=listen) as run, NodeHost([heard]) as host:
                 run.start()

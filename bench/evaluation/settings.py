@@ -15,23 +15,29 @@ UNBOUNDED = {"process_tokens": 0, "hour_tokens": 0}
 TRUTH_HZ = 20.0
 
 
-def settings(shipped: Path, folder: Path, models: Mapping[str, Mapping[str, Any]]) -> Path:
+def settings(
+    shipped: Path,
+    folder: Path,
+    models: Mapping[str, Mapping[str, Any]],
+    parameters: Mapping[str, Mapping[str, Any]] | None = None,
+) -> Path:
     """Copy the configuration `shipped` to `folder`, with unbounded budgets and true poses told often enough to
-    count nods, and `models` are known by name; its path."""
+    count nods, `models` known by name, and further `parameters` of nodes; its path."""
     shutil.copytree(shipped, folder, dirs_exist_ok=True)
     named = folder / "models.yaml"
-    known = yaml.safe_load(named.read_text(encoding="utf-8"))
-    known["models"].update({name: dict(entry) for name, entry in models.items()})
-    named.write_text(yaml.safe_dump(known, sort_keys=False), encoding="utf-8")
+    listed = yaml.safe_load(named.read_text(encoding="utf-8"))
+    listed["models"].update({name: dict(entry) for name, entry in models.items()})
+    named.write_text(yaml.safe_dump(listed, sort_keys=False), encoding="utf-8")
     for file in folder.glob("*.yaml"):
         nodes = yaml.safe_load(file.read_text(encoding="utf-8"))
         changed = False
-        for node in nodes.values() if isinstance(nodes, dict) else ():
-            parameters = node.get("ros__parameters") if isinstance(node, dict) else None
-            if isinstance(parameters, dict):
-                wanted: dict[str, object] = {name: value for name, value in UNBOUNDED.items() if name in parameters}
-                wanted |= {"ground_truth_rate_hz": TRUTH_HZ} if "ground_truth_rate_hz" in parameters else {}
-                parameters.update(wanted)
+        for name, node in nodes.items() if isinstance(nodes, dict) else ():
+            known = node.get("ros__parameters") if isinstance(node, dict) else None
+            if isinstance(known, dict):
+                wanted: dict[str, object] = {name: value for name, value in UNBOUNDED.items() if name in known}
+                wanted |= {"ground_truth_rate_hz": TRUTH_HZ} if "ground_truth_rate_hz" in known else {}
+                wanted |= (parameters or {}).get(name.removeprefix("/**/"), {})
+                known.update(wanted)
                 changed = changed or bool(wanted)
         if changed:
             file.write_text(yaml.safe_dump(nodes, sort_keys=False), encoding="utf-8")
