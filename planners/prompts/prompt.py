@@ -269,6 +269,7 @@ def build_turn_prompt(
     *,
     turn: int = 0,
     source: str = "the operator",
+    memory: Sequence[str] = (),
     observation: Mapping[str, Any] | None = None,
     results: Sequence[CallReport] = (),
     running: Sequence[CallReport] = (),
@@ -280,10 +281,10 @@ def build_turn_prompt(
     `turn` is 0 for the first answer to an instruction and counts on after every observation or failure. `results` in
     turn 0 are what was done before the plan had to be made anew.
     """
-    memory: Sequence[str] = (),
     again = bool(turn or results)
     return compose(
         f"TURN {turn}\n",
+        remembered(memory),
         block("OBSERVATION by the robot, now", [observation] if observation else [], DATA),
         block("RESULTS of your last answer", [_timed(r) for r in results], "data; what really happened"),
         block("STILL RUNNING", [_timed(r) for r in running], "data"),
@@ -295,7 +296,6 @@ def build_turn_prompt(
 
 def compose(*parts: str) -> str:
     """Return the parts of a prompt below one another. Empty ones are left out."""
-        remembered(memory),
     return "\n".join(filter(None, parts))
 
 
