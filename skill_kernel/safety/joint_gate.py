@@ -6,22 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
+from skill_kernel.robot import JointConfig
+
 LARGEST_STEP_S = 0.05
 """A late tick counts as this much time at most: a stalled process catches up at the joint's speed, never in a leap."""
 SETTLE_S, UNORDERED_S, UNORDERED_RAD = 1.0, 1.5, 0.35
 """A joint follows its set-point for the first time; it halts when it then is for the second so much further away."""
-
-
-@dataclass(frozen=True)
-class JointLimit:
-    """Hold the range of a joint in rad and its largest speed in rad/s."""
-
-    lower: float
-    upper: float
-    max_velocity: float
-
-    def clamp(self, position: float) -> float:
-        return min(max(position, self.lower), self.upper)
 
 
 class RefusalKind(Enum):
@@ -81,7 +71,9 @@ class JointGate(Gate):
     Times are seconds of one steady clock.
     """
 
-    def __init__(self, limits: Mapping[str, JointLimit], *, timeout_s: float = 0.2, measurement_timeout_s: float = 1.0) -> None:
+    def __init__(
+        self, limits: Mapping[str, JointConfig], *, timeout_s: float = 0.2, measurement_timeout_s: float = 1.0
+    ) -> None:
         """Halt after `measurement_timeout_s` without a measurement, once there was one; 0 = never."""
         self._limits = dict(limits)
         self._timeout_s = timeout_s
@@ -128,10 +120,10 @@ class JointGate(Gate):
         if refusal is not None:
             return refusal
         for name, position in zip(names, positions, strict=True):
-            joint = self._joints.get(name)
+            joint, limit = self._joints.get(name), self._limits[name]
             if joint is None:
                 joint = self._joints[name] = _Joint(self._measured[name], self._measured[name], now)
-            joint.target = self._limits[name].clamp(position)
+            joint.target = min(max(position, limit.lower), limit.upper)
             joint.commanded_at = now
         return None
 

@@ -10,9 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skill_kernel.safety.joint_gate import LARGEST_STEP_S, JointGate, JointLimit, RefusalKind
+from skill_kernel.robot import JointConfig
+from skill_kernel.safety.joint_gate import LARGEST_STEP_S, JointGate, RefusalKind
 
-LIMITS = {"knee": JointLimit(-1.0, 1.0, 2.0), "hip": JointLimit(0.0, 0.5, 10.0)}
+LIMITS = {
+    "knee": JointConfig(lower=-1.0, upper=1.0, max_velocity=2.0),
+    "hip": JointConfig(lower=0.0, upper=0.5, max_velocity=10.0),
+}
 TICK = 0.01
 
 

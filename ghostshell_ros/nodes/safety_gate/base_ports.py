@@ -19,12 +19,12 @@ from ghostshell_ros.wire.qos import LATCHED, SENSORS, SET_POINTS
 from ghostshell_ros.wire.sensing import points_of, pose_of, twist_of, velocity_of
 from ghostshell_ros.wire.values import seconds
 from skill_kernel.events import Notice
-from skill_kernel.robot import BaseConfig
+from skill_kernel.robot import BaseConfig, JointConfig
 from skill_kernel.safety.base_gate import HOLD, POSTURES, STILL, BaseGate, Source
-from skill_kernel.safety.joint_gate import JointGate, JointLimit, Refusal, RefusalKind
+from skill_kernel.safety.joint_gate import JointGate, Refusal, RefusalKind
 
 ATTITUDE = ("roll", "pitch", "yaw")
-ATTITUDE_LIMITS = dict.fromkeys(ATTITUDE, JointLimit(-0.4, 0.4, 1.5))
+ATTITUDE_LIMITS = dict.fromkeys(ATTITUDE, JointConfig(lower=-0.4, upper=0.4, max_velocity=1.5))
 """Range and speed of each of them [rad, rad/s]."""
 LAST_WORD_S = 0.1
 """Longest time a gate that ends waits for its last velocity to arrive."""

@@ -23,7 +23,7 @@ from skill_kernel.events import Notice, NoticeKind
 from skill_kernel.robot import RobotConfig
 from skill_kernel.roles import ANYBODY, Caller, HaltLatch, Role
 from skill_kernel.safety.base_gate import BaseGate
-from skill_kernel.safety.joint_gate import JointGate, JointLimit, Refusal, RefusalKind
+from skill_kernel.safety.joint_gate import JointGate, Refusal, RefusalKind
 
 ALONE_S = 8.0
 """Time after its start in which a gate that hears another one is the second and ends; later it is the first and stays."""
@@ -93,8 +93,7 @@ class SafetyGate(RuntimeNode):
             "measurement_timeout_s", 1.0, "silence of joint_states, odom or scan that halts [s], 0 = never", 0.0, 10.0
         )
         deadman = self.declare("deadman_s", 0.5, "an operator's silence that halts [s]", 0.1, 5.0)
-        limits = {name: JointLimit(j.lower, j.upper, j.max_velocity) for name, j in robot.joints.items()}
-        self._gate = JointGate(limits, timeout_s=command_timeout, measurement_timeout_s=measurement_timeout)
+        self._gate = JointGate(robot.joints, timeout_s=command_timeout, measurement_timeout_s=measurement_timeout)
         self._period_s = 1.0 / rate
         self._logged: set[tuple[RefusalKind, str]] = set()
         self._halted_published: bool | None = None
