@@ -17,7 +17,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from bench.common import Table, Target, arguments, report, spread_of
 from skill_kernel import PauseEvent, SkillReturn, robot_skill
-from skill_kernel.calls import Accepted, CallResult, CallSpec
+from skill_kernel.calls import CallResult, CallSpec
 from skill_kernel.clock import SteadyClock
 from skill_kernel.kernel.kernel import Kernel, Rank
 from skill_kernel.robot import RobotConfig
@@ -73,7 +73,7 @@ class Runner:
         """Start a call; the event of its end, or None when it was refused."""
         call_id = f"call{next(self._ids)}"
         ended = self.ended[call_id] = threading.Event()
-        if isinstance(self.kernel.execute(CallSpec(process, call_id, function, {"n": n}, epoch=epoch)), Accepted):
+        if self.kernel.execute(CallSpec(process, call_id, function, {"n": n}, epoch=epoch)) is None:
             return ended
         del self.ended[call_id]
         return None

@@ -34,13 +34,6 @@ class CallSpec:
 
 
 @dataclass(frozen=True)
-class Accepted:
-    """Answer that the call runs; exactly one result follows. `clamped` notes values that were limited."""
-
-    clamped: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
 class Refused:
     """Answer that the call does not run; no result follows.
 

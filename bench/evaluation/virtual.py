@@ -67,7 +67,7 @@ from planners.strategy import (
     parameters_of,
 )
 from planners.strategy import Task as PlannedTask
-from skill_kernel.calls import Accepted, CallResult, CallSpec, ProcessHoldState
+from skill_kernel.calls import CallResult, CallSpec, ProcessHoldState
 from skill_kernel.clock import Clock, Timer
 from skill_kernel.codes import CallCode, ModelCode, Outcome
 from skill_kernel.config.observation import FieldConfig
@@ -301,7 +301,7 @@ class _Trial:
         """Hand a call to the kernel."""
         self._results[spec.call_id] = partial(listener.ended, spec.call_id)
         answer = self.kernel.execute(spec)
-        if isinstance(answer, Accepted):
+        if answer is None:
             self.soon(listener.started, spec.call_id)
             return
         ended = self._results.pop(spec.call_id)

@@ -12,7 +12,6 @@ from typing import Any
 
 from skill_kernel.calls import (
     DONE,
-    Accepted,
     CallResult,
     CallSpec,
     Interruption,
@@ -93,8 +92,11 @@ class Kernel:
 
     # -- calls ---------------------------------------------------------------------------------------------------
 
-    def execute(self, call: CallSpec) -> Accepted | Refused:
-        """Start a call, or say why not and who holds what it needs. Arguments are checked and clamped once more."""
+    def execute(self, call: CallSpec) -> Refused | None:
+        """Start a call, which then ends with exactly one result, or return why not and who holds what it needs.
+
+        Arguments are checked and clamped once more; each that is clamped is a notice.
+        """
         skill = self._registry.get(call.function)
         if skill is None:
             hint = nearest(call.function, self._registry.names, else_known=True)
@@ -132,7 +134,7 @@ class Kernel:
                 self._notice(run, note)
             self._changed()
         self._begin(run)
-        return Accepted(tuple(bound.clamped))
+        return None
 
     def _refusal(self, call: CallSpec, skill: Skill, subsystems: tuple[str, ...]) -> Refused | None:
         """Return why the call cannot run now; None when it can, and then it holds its leases."""

@@ -13,7 +13,7 @@ from typing import Annotated, Any
 
 from bench.virtual_clock import VirtualClock
 from skill_kernel import Content, ContentStream, Limited, SkillReturn, robot_skill
-from skill_kernel.calls import Accepted, CallResult, CallSpec, Refused
+from skill_kernel.calls import CallResult, CallSpec, Refused
 from skill_kernel.codes import CallCode
 from skill_kernel.kernel.kernel import Kernel, KernelSettings
 from skill_kernel.robot import RobotConfig
@@ -186,7 +186,7 @@ class Bench:
         self.threads[name.split("-", 1)[1]] = thread
         thread.start()
 
-    def execute(self, function: str, call_id: str, process: str = "p", **more: Any) -> Accepted | Refused:
+    def execute(self, function: str, call_id: str, process: str = "p", **more: Any) -> Refused | None:
         """Start a call whose body answers to its call id, without waiting for it."""
         self.bodies[call_id]  # made here: test and skill would race for it
         arguments = {"key": call_id, **more.pop("arguments", {})}
@@ -195,7 +195,7 @@ class Bench:
     def start(self, function: str, call_id: str, process: str = "p", **more: Any) -> Body:
         """Start a call, and wait until its skill runs."""
         answer = self.execute(function, call_id, process, **more)
-        assert isinstance(answer, Accepted), answer
+        assert answer is None, answer
         assert self.bodies[call_id].started.wait(WAIT_S)
         return self.bodies[call_id]
 
@@ -232,7 +232,7 @@ class Bench:
             yield piece
 
 
-def code_of(answer: Accepted | Refused) -> CallCode:
+def code_of(answer: Refused | None) -> CallCode:
     return answer.code if isinstance(answer, Refused) else CallCode.NONE
 
 

@@ -22,7 +22,7 @@ from ghostshell_ros.wire.codec import filled
 from ghostshell_ros.wire.events import CLEAR_HINT, EventWriter
 from ghostshell_ros.wire.qos import LATCHED, SENSORS, STREAM
 from ghostshell_ros.wire.values import CALL_FIELDS, OUTCOME_NUMBERS, ros_text
-from skill_kernel.calls import Accepted, CallResult, CallSpec, LeaseAnswer, Refused
+from skill_kernel.calls import CallResult, CallSpec, LeaseAnswer, Refused
 from skill_kernel.clock import SteadyClock
 from skill_kernel.codes import CallCode, LeaseCode, Outcome
 from skill_kernel.config.sections import CAUSE_CHARS, shown
@@ -156,7 +156,7 @@ class SkillKernelNode(RuntimeNode):
         if self._feedback.is_canceled():
             self._feedback.reset()
         answer = self._kernel.execute(spec)
-        if isinstance(answer, Accepted):
+        if answer is None:
             goal.feedback(ExecuteSkill.Feedback(phase="running"))
         else:
             del self._goals[call_id]
