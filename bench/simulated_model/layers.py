@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import Any
 from xml.sax.saxutils import escape, quoteattr
 
+from bench.simulated_model.chinese import to_people
 from bench.simulated_model.judging import advise, judge
 from bench.simulated_model.phrases import TEXTS, Goal, Meaning, asks_memory, understand, words
 from bench.simulated_model.policies import (
@@ -52,8 +53,9 @@ def _meaning(question: Question, text: str | None = None) -> Meaning:
 
 
 def _remembered(goal: Goal, question: Question) -> Goal:
-    """Return the goal without the question to the memory, where the prompt holds the answer."""
-    for line in (line for line in question.blocks.get("MEMORY", []) if isinstance(line, str)):
+    """Return the goal without the question to the memory, where the prompt holds the answer and nobody has asked."""
+    asked = any(call.function == "query_memory" for call in question.calls)
+    for line in (line for line in question.blocks.get("MEMORY", []) if isinstance(line, str) and not asked):
         if goal.kind == "ask" and (answered := _ANSWER.match(line)):
             return Goal("do", name=goal.name, calls=(said(f"{answered[1]}."),))
         told = goal.kind == "recall" and line.startswith(_DAYS[goal.name])
@@ -154,7 +156,7 @@ def _subtasks(question: Question, planning: Planning) -> str:
     meaning, listed = _meaning(question), question.items("PLAN")
     if not meaning.understood:
         why = next((call.arguments["text"] for goal in meaning.goals for call in goal.calls), "I do not know how to do that.")
-        return f"<give_up>{escape(why)}</give_up>"
+        return f"<give_up>{escape(to_people(why, question.instruction))}</give_up>"
     goals = list(_written(meaning.goals, question, question.facts.spot, way_first=planning != "naive"))
     events = [_event(watch) for watch in meaning.watches]
     if not listed and (planning == "words" or not question.blocks.get("CLAIM")):
@@ -179,7 +181,7 @@ def _subtasks(question: Question, planning: Planning) -> str:
         skip(run, goals_done)
     why_not = tried(run, [goal for part in plan[current:] for goal in part])
     if isinstance(why_not, StuckError) and not run.written:
-        return f"<give_up>{escape(_sentence(str(why_not)))}</give_up>"
+        return f"<give_up>{escape(to_people(_sentence(str(why_not)), question.instruction))}</give_up>"
     return "<keep/>"
 
 
@@ -189,7 +191,7 @@ def _planned_again(question: Question, meaning: Meaning, listed: Sequence[Mappin
     claimed, run = bool(question.blocks.get("CLAIM")), _run(question)
     missing, ended = outstanding(run, meaning.goals)
     if isinstance(ended, StuckError) and not run.written:
-        return f"<give_up>{escape(_sentence(str(ended)))}</give_up>"
+        return f"<give_up>{escape(to_people(_sentence(str(ended)), question.instruction))}</give_up>"
     if isinstance(ended, PausedError) and not run.written:
         # The first of these is under way, and with a choice that is being made all of them.
         missing = () if any(call.branches and call.pending for call in run.calls) else missing[1:]
@@ -291,7 +293,7 @@ def _in_words(call: Call) -> str:
 def _excuse(why: Exception, question: Question) -> str:
     if any(call.function in SPOKEN and call.well for call in question.calls[-2:]):
         return "<plan_done/>"
-    return said(f"I could not do it: {str(why).rstrip('.')}.").source
+    return said(to_people(f"I could not do it: {str(why).rstrip('.')}.", question.instruction)).source
 
 
 def _in_order(calls: Sequence[Call]) -> list[str]:

@@ -232,8 +232,8 @@ def _recall(run: Run, goal: Goal, after: Sequence[Goal]) -> None:
     unknown = f"I do not know where I saw the {goal.thing}"
     if "query_memory" not in run.robot.skills:
         raise StuckError(unknown)
-    question = f"Where did you last see the {goal.thing} {goal.name}".rstrip()
-    told = run.attempt(Call("query_memory", {"question": f"{question}?", "aloud": "false"}))
+    question = f"{f'Where did you last see the {goal.thing} {goal.name}'.rstrip()}?"
+    told = run.attempt(Call("query_memory", {"question": question, "aloud": "false"}), [question])
     if told.pending:
         raise PausedError
     places = () if told.bad else remembered_places(told.message, goal.thing, run.robot)

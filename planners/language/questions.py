@@ -239,8 +239,8 @@ def same_thing(wanted: str, name: str) -> bool:
 
 def names(text: str, name: str) -> bool:
     """Return whether a text names a thing, in English or Chinese."""
-    known = _singular(readable(name))
-    said, chinese = _singular(_MARKS.sub(" ", text)), _CHINESE_NAMES.get(name, name)
+    said, known = (_singular(_MARKS.sub(" ", words)) for words in (text, readable(name)))
+    chinese = _CHINESE_NAMES.get(name, name)
     spoken = any(said[i : i + len(known)] == known for i in range(len(said)))
     return bool(known) and (spoken or (bool(_CHINESE_TEXT.search(chinese)) and chinese in text))
 

@@ -4,6 +4,7 @@ chooses)."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from operator import itemgetter
 
 from planners.language.questions import names, read, readable, times_in
 from planners.memory.answers import MANY, Answer, age, clock, is_evidence, sight
@@ -46,9 +47,10 @@ class Recollection:
             yield self._line(f"answer to the question: {found.text}", found.sources), found.sources
             return
         known = self._find(Query(kinds=(Kind.ENTITY.value,), limit=MAX_LIMIT))
-        for name in dict.fromkeys(str(r.data.get("name", "")) for r in known):
-            if names(self._task, name):
-                yield from self._about(name)
+        named = (name for name in dict.fromkeys(str(r.data.get("name", "")) for r in known) if names(self._task, name))
+        # The newest of each thing first: one thing that is often seen must not leave no room for another.
+        ranked = [told for name in named for told in enumerate(self._about(name))]
+        yield from (told for _, told in sorted(ranked, key=itemgetter(0)))
         if words := words_of(self._task):
             for note in self._find(Query(self._task, (Kind.NOTE.value,))):
                 if 2 * sum(word in note.text.casefold() for word in words) > len(words) and is_evidence(note):
