@@ -8,7 +8,7 @@ import re
 import sys
 from importlib import import_module
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo, field_validator, model_validator
 
@@ -161,6 +161,10 @@ class RobotConfig(Section):
     """Instruction of the idle process, which runs whenever nothing else does; empty for none."""
     first_actions: tuple[str, ...] = ()
     """Skills with which a process may begin before it is planned: safe, reversible, and promising nothing; empty for none."""
+    examples: Annotated[dict[Literal["stream", "plan", "steps"], dict[str, str]], BeforeValidator(_empty)] = Field(
+        default_factory=dict
+    )
+    """Answers that prompts show, by what they answer: whole streams, plans of System 2, steps of System 1."""
     resume_motion: Annotated[str, AfterValidator(_way_back)] = ""
     """Call that brings the robot to where it stood, with {x_m}, {y_m} and {yaw_deg} of its pose; empty for none."""
 

@@ -132,6 +132,7 @@ class VirtualRobot:
             config.waypoints,
             config.first_actions,
             config.resume_motion,
+            config.examples,
         )
         self.strategies, _ = load_strategies()
         limits = CONFIG.deadlines

@@ -39,6 +39,7 @@ class RobotSetup:
             config.waypoints,
             config.first_actions,
             config.resume_motion,
+            config.examples,
         )
 
     def vocabulary(self) -> Vocabulary:

@@ -202,7 +202,8 @@ class RobotFacts:
     """Describe a robot for prompts. `skills` may change; `fields` are those of its observation, name to meaning.
 
     `first_actions`: skills with which a process may begin at once. `resume_motion`: the call that brings the robot back to a
-    pose, with {x_m}, {y_m} and {yaw_deg}; empty for none.
+    pose, with {x_m}, {y_m} and {yaw_deg}; empty for none. `examples`: answers that were picked for it by hand, of a `stream`, a
+    `plan` and `steps`, by what they answer.
     """
 
     name: str
@@ -214,6 +215,7 @@ class RobotFacts:
     places: Mapping[str, WaypointConfig] = field(default_factory=dict)
     first_actions: Sequence[str] = ()
     resume_motion: str = ""
+    examples: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
     @property
     def things(self) -> tuple[str, ...]:
@@ -234,7 +236,7 @@ def build_system_prompt(robot: RobotFacts, routines: Iterable[Routine] = ()) -> 
     return compose(
         _RULES.format(robot=robot.name, **{name: options.tag(name) for name in BUILTINS}),
         functions(known, options, tuple(BUILTINS), spans=True, by_rule=True),
-        _examples(known, options),
+        _examples(robot),
         described(robot),
         observed(robot),
         heading + "".join(f"{line}\n" for line in taught) if taught else "",
@@ -474,8 +476,14 @@ def _remark(p: Declared) -> str:
     return "; ".join(part for part in (p.range_text(), " ".join(p.description.split())) if part)
 
 
-def _examples(skills: Sequence[Skill], options: GrammarOptions) -> str:
-    """Two or three streams of the robot's own skills, so that the grammar is shown on names that exist."""
+def _examples(robot: RobotFacts) -> str:
+    """Return streams that were picked for the robot, or generated ones, so that the grammar is shown on names that exist."""
+    picked = [line for example in robot.examples.get("stream", {}).items() for line in example]
+    lines = picked or _generated_examples(list(robot.skills), robot.options)
+    return "# Examples\n\n" + "".join(f"{line}\n" for line in lines)
+
+
+def _generated_examples(skills: Sequence[Skill], options: GrammarOptions) -> list[str]:
     usable = [(s, tag) for s in skills if not s.speaks_text and (tag := example_tag(s, options.limits))]
     lines = ['Say two sentences: "Hello! Here I am." is written as it stands:', "Hello! Here I am."]
     apart: dict[tuple[str, ...], str] = {}
@@ -497,7 +505,7 @@ def _examples(skills: Sequence[Skill], options: GrammarOptions) -> str:
                 f"{tag[:-2]}>I am doing this while I speak.</{skill.name}>",
             ]
             break
-    return "# Examples\n\n" + "".join(f"{line}\n" for line in lines)
+    return lines
 
 
 def example_tag(skill: Skill, limits: Limits = NO_LIMITS) -> str:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 import pytest
 from kalos_fake import config, registry
@@ -14,14 +15,17 @@ from function_tokens.mapper import Mapped, Mapper
 from function_tokens.parsing.parser import StreamingParser
 from function_tokens.parsing.tokens import TokenKind
 from planners.models.base import tokens_in
-from planners.prompts.prompt import RARE, GrammarOptions, RobotFacts, line
+from planners.prompts.prompt import RARE, GrammarOptions, RobotFacts, build_system_prompt, line
+from planners.strategies.layered.criteria import trace_accessors
 from planners.strategies.layered.prompts import first_action_system, step_system, system_prompt
+from planners.strategies.layered.task_answer import TaskAnswer, TaskReader
+from skill_kernel.guard.condition_text import read_condition
 from skill_kernel.observation.accessors import accessors_of
 from skill_kernel.robot import RobotConfig
 from skill_kernel.skills.registry import SkillRegistry
 
-MOST = {"kalos": {"s1": 1900, "s2": 1950, "s1p": 500}, "coco": {"s1": 2400, "s2": 2450, "s1p": 700}}
-"""Tokens of a front, about."""
+MOST = {"kalos": {"s1": 2000, "s2": 2050, "s1p": 500}, "coco": {"s1": 2400, "s2": 2450, "s1p": 700}}
+"""Tokens of a front with its examples, about."""
 
 
 class Shown:
@@ -33,7 +37,7 @@ class Shown:
         self.mapper = Mapper(robot, self.registry)
         fields = {key: field.role for key, field in robot.observation.items() if field.serialise.prompt}
         options = GrammarOptions(robot.builtin_names, robot.limits)
-        facts = RobotFacts(
+        self.facts = facts = RobotFacts(
             robot.name,
             robot.description,
             list(self.registry),
@@ -42,6 +46,7 @@ class Shown:
             fields,
             robot.waypoints,
             robot.first_actions,
+            examples=robot.examples,
         )
         self.accessors, self.limits = facts.accessors, robot.limits
         self.fronts = {"s1": step_system(facts), "s2": system_prompt(facts, subtasks=12), "s1p": first_action_system(facts)}
@@ -72,13 +77,54 @@ def test_every_skill_is_on_a_line_of_its_own_that_reads_back(shown: Shown) -> No
     assert {n: t.split("  # ")[0] for n, t in read.items()} == {n: t.split("  # ")[0] for n, t in expected.items()}
 
 
-def test_the_example_of_an_answer_is_one_that_the_robot_takes(shown: Shown) -> None:
-    (example,) = re.findall(r"^Example of an answer: (.*)$", shown.fronts["s1"], re.MULTILINE)
+def _taken(shown: Shown, text: str) -> list[str]:
+    """Return the functions of a stream; all of it must be taken as it is written."""
     parser = StreamingParser("strict")
-    tokens = [t for t in (*parser.feed(example), *parser.close()) if t.kind in (TokenKind.SCF, TokenKind.AF)]
+    tokens = [t for t in (*parser.feed(text), *parser.close()) if t.kind in (TokenKind.SCF, TokenKind.AF)]
+    assert not parser.take_repairs()
     mapped = [shown.mapper.map(token.name, token.attrs, strict=True) for token in tokens]
-    assert all(isinstance(one, Mapped) for one in mapped)
-    assert len({m.channels for m in mapped if isinstance(m, Mapped) and m.function not in STEP_NAMES}) == 2
+    assert all(isinstance(one, Mapped) for one in mapped), mapped
+    conditions = [token.attrs["cond"] for token in tokens if "cond" in token.attrs]
+    assert all(read_condition(text, shown.accessors).expression is not None for text in conditions if text != "always")
+    return [token.name for token in tokens]
+
+
+def test_generated_examples_are_ones_that_the_robot_takes(shown: Shown) -> None:
+    facts = replace(shown.facts, examples={})
+    (steps,) = re.findall(r"^Example of an answer: (.*)$", step_system(facts), re.MULTILINE)
+    assert _taken(shown, steps)[0] == "step"
+    (plan,) = re.findall(r"^Example of a plan: (.*)$", system_prompt(facts, subtasks=12), re.MULTILINE)
+    assert len(_planned(shown, plan).subtasks) == 2
+
+
+def test_every_picked_stream_is_taken_and_shown(shown: Shown) -> None:
+    prompt = build_system_prompt(shown.facts)
+    for asked, answer in shown.facts.examples["stream"].items():
+        _taken(shown, answer)
+        assert f"\n{asked}\n{answer}\n" in prompt
+    assert sum(not asked.isascii() for asked in shown.facts.examples["stream"]) >= 1
+
+
+def test_every_picked_answer_of_steps_is_steps_and_a_mark(shown: Shown) -> None:
+    for asked, answer in shown.facts.examples["steps"].items():
+        names = _taken(shown, answer)
+        assert names[0] == "step" and names[-1] == "subtask_complete" and names.count("subtask_complete") == 1
+        assert f"- {asked}\n  {answer}\n" in shown.fronts["s1"]
+
+
+def test_every_picked_plan_is_read_and_its_conditions_are_expressions(shown: Shown) -> None:
+    table = {**shown.accessors, **trace_accessors((skill.name for skill in shown.registry), tuple)}
+    for asked, answer in shown.facts.examples["plan"].items():
+        plan = _planned(shown, answer)
+        conditions = [s.criteria for s in plan.subtasks if s.criteria] + [e.condition for e in plan.events]
+        assert plan.subtasks and all(read_condition(text, table).expression is not None for text in conditions)
+        assert f"- {asked}\n  {answer}\n" in shown.fronts["s2"]
+
+
+def _planned(shown: Shown, text: str) -> TaskAnswer:
+    reader = TaskReader(most=12, known=set(), fields=frozenset(shown.facts.fields), first=True, claimed=False, strict=True)
+    reader.feed(text)
+    return reader.close()
 
 
 def test_conditions_name_what_plans_need_and_no_lure(shown: Shown) -> None:

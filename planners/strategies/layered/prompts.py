@@ -39,9 +39,8 @@ def _abilities(robot: RobotFacts) -> tuple[str, str]:
 
 def system_prompt(robot: RobotFacts, *, subtasks: int) -> str:
     """Return System 2's static front. `subtasks`: how many a plan may have."""
-    calls = _example_calls(robot)
-    example = ""
-    if calls:
+    example, calls = _picked(robot, "plan"), _example_calls(robot)
+    if calls and not example:
         name = calls[0].strip("</>").split(" ")[0]
         lines = f"<subtask criteria=\"done('{name}')\">{name.replace('_', ' ')}</subtask>"
         example = f"\nExample of a plan: {lines}<subtask>tell the person what was seen</subtask>\n"
@@ -52,8 +51,8 @@ def system_prompt(robot: RobotFacts, *, subtasks: int) -> str:
 def step_system(robot: RobotFacts) -> str:
     """Return System 1's static front."""
     calls, options = _example_calls(robot), robot.options
-    example = ""
-    if len(calls) > 1:
+    example = _picked(robot, "steps")
+    if len(calls) > 1 and not example:
         branches = f'<if cond="always">{calls[1]}</if><else>{calls[0]}</else>'
         example = f"\nExample of an answer: <step>{calls[0]}I am on my way.</step><step>{branches}</step><subtask_complete/>\n"
     tags = {"wait": options.tag("wait"), "sleep": options.tag("sleep")}
@@ -66,6 +65,12 @@ def first_action_system(robot: RobotFacts) -> str:
     allowed = [skill for skill in robot.skills if skill.name in robot.first_actions]
     code = functions(allowed, robot.options, write=line)
     return layer_front(Layer.S1P, _FIRST_RULES.format(robot=robot.name), robot, code, fields=False)
+
+
+def _picked(robot: RobotFacts, kind: str) -> str:
+    """Return the examples that were picked for the robot."""
+    lines = "".join(f"- {asked}\n  {answer}\n" for asked, answer in robot.examples.get(kind, {}).items())
+    return f"\nExamples:\n{lines}" if lines else ""
 
 
 def _example_calls(robot: RobotFacts) -> list[str]:
