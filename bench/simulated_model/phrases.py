@@ -8,8 +8,11 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from bench.simulated_model.chinese import in_english
 from bench.simulated_model.prompt import Call, calls_in, said, with_article
 from bench.simulated_model.robot import Robot, Spot
+from planners.language.lexicon import is_chinese
+from planners.language.questions import is_question
 
 
 @dataclass(frozen=True)
@@ -124,7 +127,9 @@ def asks_memory(text: str) -> bool:
 @functools.lru_cache(maxsize=1024)
 def understand(instruction: str, robot: Robot) -> Meaning:
     """Return what the instruction asks for. Words that mean nothing here are a goal of their own that says so."""
-    text = " ".join(instruction.replace("’", "'").split())
+    text = " ".join(in_english(instruction).replace("’", "'").split())
+    if is_chinese(instruction) and is_question(instruction) and "query_memory" in robot.skills:
+        return Meaning((Goal("ask", name=instruction, calls=(Call("query_memory", {"question": instruction}),)),))
     resumes = bool(_RESUME.search(text))
     text = _STOP.sub("", _RESUME.sub("", text) or text) or text
     plain = _POLITE.sub("", text)
