@@ -17,8 +17,8 @@ from function_tokens.routines import RoutineError, to_source
 from ghostshell_ros.runtime.layer_model import LayerModel
 from ghostshell_ros.runtime.matched_publisher import MatchedPublisher
 from ghostshell_ros.runtime.node import RuntimeNode, SteadyClock
-from ghostshell_ros.wire.events import EventWriter
 from ghostshell_ros.runtime.recollection import Recollection
+from ghostshell_ros.wire.events import EventWriter
 from ghostshell_ros.wire.process_messages import call_reports
 from ghostshell_ros.wire.values import ros_text
 from planners.judging import SentenceJudge
@@ -71,8 +71,8 @@ class Desk:
     events: EventWriter
     settings: Mapping[str, Any]
     judge: SentenceJudge | None
-    stop: Callable[[str, int, str, Callable[[], None]], None]
     memory: Recollection
+    stop: Callable[[str, int, str, Callable[[], None]], None]
 
 
 class ChunkStream:
@@ -366,13 +366,13 @@ class PlannedProcess:
             stream_id=stream.stream_id if stream is not None else "",
         )
 
-    def open(self, turn: int) -> ChunkStream:
     def recollect(self, then: Callable[[Sequence[str]], None]) -> None:
         if any(map(self.thinks, self._roles)):
             self.desk.memory.ask(self.process_id, self._task.instruction, lambda lines: self._guarded(then, lines))
         else:
             then(())
 
+    def open(self, turn: int) -> ChunkStream:
         self._next_turn = max(self._next_turn, turn + 1)
         stream = ChunkStream(self, turn)
         self._last_stream = stream.stream_id
