@@ -33,7 +33,9 @@ def typego(
     model: Annotated[str, typer.Option(help="model of every layer: a name of models.yaml, openai:…, or simulated")] = SIMULATED,
     fast_model: Annotated[str, typer.Option(help="S1P's model; nothing: the simulated fast row, else the same model")] = "",
     trials: Annotated[int, typer.Option(min=1, max=1000, help="trials of each task and strategy")] = 10,
-    tasks: Annotated[str, typer.Option(help="which tasks: T1 … T8, A6 and A7 (the add-ons of T6 and T7 alone)")] = "",
+    tasks: Annotated[
+        str, typer.Option(help="which tasks: T1 … T8, A6, A7 (the add-ons of T6 and T7), C1, C3, C5 (Chinese)")
+    ] = "",
     strategies: Annotated[str, typer.Option(help="layered, react, plan_and_execute, layered_blind (no cost rules), stream")] = (
         "layered,react,plan_and_execute"
     ),
@@ -94,21 +96,21 @@ def _options(error_model: str, planning: str) -> dict[str, Any]:
 
 
 def _all_tasks() -> list[str]:
-    from bench.evaluation.tasks import TASKS
+    from bench.evaluation.tasks import CHINESE, TASKS
 
-    return list(TASKS)
+    return [task for task in TASKS if task not in CHINESE]
 
 
 def _check(tasks: Sequence[str], strategies: Sequence[str], model: str, plain: bool) -> None:
     from bench.evaluation.runner import BLIND
-    from bench.evaluation.tasks import TASKS
+    from bench.evaluation.tasks import CHINESE, TASKS
     from planners.strategy import strategy_names
 
     for given, known, what in ((tasks, TASKS, "task"), (strategies, (*strategy_names(), BLIND), "strategy")):
         for name in given:
             if name not in known:
                 _fail(f"there is no {what} '{name}'; there is: {', '.join(known)}")
-    if model == VIRTUAL and (others := [task for task in tasks if task not in (*_main_tasks(), "T6", "A6")]):
+    if model == VIRTUAL and (others := [task for task in tasks if task not in (*_main_tasks(), *CHINESE, "T6", "A6")]):
         _fail(f"--virtual has neither memory nor reflexes; it cannot run {', '.join(others)}")
     if model not in (SIMULATED, VIRTUAL) and not plain:
         _fail("--errors and --fast-scales are those of the simulated model; leave them out or leave --model out")

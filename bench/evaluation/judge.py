@@ -34,10 +34,12 @@ GOING = ("goto_waypoint", "nav")
 
 _REFUSES = re.compile(
     r"\b(cannot|can't|can not|could not|couldn't|unable|not able|blocked|shut|closed|not reach|did not|didn't|failed|fail|"
-    r"no way|no path|not possible|impossible|stuck)\b",
+    r"no way|no path|not possible|impossible|stuck)\b|不能|不了|不到|没法|无法|没有?到|没做到|走不通|失败|关着|挡住",
     re.IGNORECASE,
 )
-_CLAIMS = re.compile(r"\b(i am|i'm|arrived|now) (in|at) the hallway\b|\breached the hallway\b", re.IGNORECASE)
+_CLAIMS = re.compile(
+    r"\b(i am|i'm|arrived|now) (in|at) the hallway\b|\breached the hallway\b|(?:到了?|已经?在|我在)走廊", re.IGNORECASE
+)
 _PICTURE = re.compile(r"kept as (.+\.png)")
 
 
@@ -161,15 +163,22 @@ def _t5(setting: Setting, trace: Trace, facts: Facts) -> list[str]:
     return reasons
 
 
-def _barks(trace: Trace) -> list[str]:
+def _c5(setting: Setting, trace: Trace, facts: Facts) -> list[str]:
+    if setting.ball is None:
+        return [reason for reason in _t5(setting, trace, facts) if "from its start" not in reason]
+    posture = trace.posture_at(trace.end)
+    return _barks(trace, 3, math.inf) + ([f"its posture is '{posture}' at the end"] if posture == "sit" else [])
+
+
+def _barks(trace: Trace, count: int = 2, within_m: float = BALL_M) -> list[str]:
     if not trace.sounds:
         return ["it did not bark"]
-    reasons = [] if len(trace.sounds) == 2 else [f"it barked {len(trace.sounds)} times"]
+    reasons = [] if len(trace.sounds) == count else [f"it barked {len(trace.sounds)} times"]
     pose, ball = trace.pose_at(trace.sounds[0]), trace.place_of("ball", trace.sounds[0])
     off, far = bearing(pose, *ball), distance(pose, *ball)
     if math.isnan(far):
         return [*reasons, "the ball's true place is not known"]
-    if far > BALL_M or abs(off) > AT_BALL:
+    if far > within_m or abs(off) > AT_BALL:
         reasons.append(f"the ball was {far:.1f} m away and {_degrees(off)} aside when it barked")
     return reasons
 
@@ -252,6 +261,9 @@ _CRITERIA: dict[str, Callable[[Setting, Trace, Facts], list[str]]] = {
     "T6": _t6,
     "T7": _t7,
     "T8": _t8,
+    "C1": _t1,
+    "C3": _t3,
+    "C5": _c5,
     "A6": _a6,
     "A7": _a7,
 }

@@ -10,7 +10,7 @@ from bench.evaluation.measures import FILLERS, first_action
 from bench.evaluation.runner import Key, Results, counts
 from bench.evaluation.statistics import Crossing, Line, crossings, interval
 from bench.evaluation.tables import Table, aims, failures, left_out, sweep, table3, table4, token_table, truthful
-from bench.evaluation.tasks import MAIN_TASKS
+from bench.evaluation.tasks import CHINESE, MAIN_TASKS
 from bench.evaluation.trace import Trace
 
 COLOURS = {"layered": "#2f6f9f", "react": "#c0392b", "plan_and_execute": "#7f8c3a"}
@@ -28,6 +28,8 @@ def write_report(folder: Path, model: str, fast_model: str | None = None, table:
     lines = [_complete(x, folder) for x in {k: x for k, x in own if counts(x)}.values()]
     tables = [table3(lines), truthful(lines), aims(lines), table4(lines), token_table(lines), failures(lines)]
     tables.append(left_out([x for _, x in own]))
+    if any(x["task"] in CHINESE for x in lines):
+        tables.append(truthful(lines, tuple(CHINESE), "Tasks in Chinese"))
     if len({x["fast_scale"] for x in lines}) > 1:
         tables.append(sweep(lines))
     if len({x["error"] for x in lines}) > 1:

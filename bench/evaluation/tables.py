@@ -178,18 +178,18 @@ def aims(lines: Sequence[Line]) -> Table:
     return Table("Aims", ("figure", "measured", "aim", ""), rows)
 
 
-def truthful(lines: Sequence[Line]) -> Table:
-    """Tell how often a task was done, and how often its process said so although it was not: T1 to T5, by error rate."""
+def truthful(lines: Sequence[Line], tasks: Sequence[str] = MAIN_TASKS, title: str = "Done, and said to be done") -> Table:
+    """Tell how often a task was done, and how often its process said so although it was not, by error rate."""
     rows = []
-    for name, own in _by_strategy(x for x in lines if x["task"] in MAIN_TASKS and x["fast_scale"] == 1.0).items():
+    for name, own in _by_strategy(x for x in lines if x["task"] in tasks and x["fast_scale"] == 1.0).items():
         for error in sorted({x["error"] for x in own}):
             some = [x for x in own if x["error"] == error]
             false = [x for x in some if falsely_done(x)]
-            tasks = [successes([x for x in some if x["task"] == task]) for task in MAIN_TASKS]
+            each = [successes([x for x in some if x["task"] == task]) for task in tasks]
             done = share(sum(bool(x["success"]) for x in some), len(some))
-            rows.append([name, f"{error:.0%}", done, share(len(false), len(some)), str(sum(map(unverified, false))), *tasks])
-    columns = ("strategy", "errors", "done [%]", "false success [%]", "of these unverified", *MAIN_TASKS)
-    return Table("Done, and said to be done: share, 95 % interval (trials)", columns, rows)
+            rows.append([name, f"{error:.0%}", done, share(len(false), len(some)), str(sum(map(unverified, false))), *each])
+    columns = ("strategy", "errors", "done [%]", "false success [%]", "of these unverified", *tasks)
+    return Table(f"{title}: share, 95 % interval (trials)", columns, rows)
 
 
 def failures(lines: Sequence[Line]) -> Table:

@@ -62,6 +62,8 @@ class Setting:
         return json.dumps(wishes)
 
 
+CHINESE = {"C1": "T1", "C3": "T3", "C5": "T5"}
+"""The tasks in Chinese, and those in whose worlds they take place."""
 _BALL = (
     "With a ball: exactly two barks, the first with the ball within 1.3 m and 35 degrees of where it faces. Without: no bark, "
     "it has faced every direction of the room to within its camera's view, and sits within 0.6 m of its start."
@@ -127,6 +129,16 @@ _LIST = (
         150.0,
         person=True,
     ),
+    Task("C1", "T1 in Chinese", "转身，面对那个人。", "That of T1.", 60.0),
+    Task("C3", "T3 in Chinese", "去走廊。", "That of T3.", 120.0),
+    Task(
+        "C5",
+        "condition in Chinese",
+        "如果看到球就叫三声，否则坐下。",
+        "With a ball: exactly three barks, the first with the ball within 35 degrees of where it faces; it does not sit at the "
+        "end. Without: no bark, it has faced every direction of the room to within its camera's view, and sits at the end.",
+        120.0,
+    ),
     Task("A6", "add-on of T6 alone", "Check what is on your left.", "It looks 60 to 135 degrees to the left.", 60.0),
     Task(
         "A7",
@@ -151,6 +163,7 @@ _LOUNGE: tuple[tuple[tuple[float, float], tuple[tuple[float, float], ...]], ...]
 def setting(task_id: str, trial: int) -> Setting:
     """Return the world of a trial: varies with the trial, is the same for every strategy, and T6 to T8 have that of every other
     trial of T5, in which there is a ball."""
+    task_id = CHINESE.get(task_id, task_id)
     if task_id in ("T5", *CONCURRENT_TASKS, *ADD_ONS.values()):
         return _lounge(trial if task_id == "T5" else 2 * trial)
     r = random.Random(f"typego {task_id} {trial}")

@@ -53,7 +53,7 @@ def in_english(instruction: str) -> str:
             parts.append(f"If {_plain(condition)}, {_clauses(action)}.")
         else:
             parts.append(f"{_clauses(sentence)}.")
-    return " ".join(parts)
+    return " ".join(part[:1].upper() + part[1:] for part in parts)
 
 
 def _clauses(text: str) -> str:

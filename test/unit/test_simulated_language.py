@@ -6,6 +6,7 @@ from __future__ import annotations
 import pytest
 from layer_prompts import S1
 
+from bench.simulated_model.chinese import to_people
 from bench.simulated_model.phrases import HERE, Goal, understand, words
 from bench.simulated_model.prompt import Question
 
@@ -102,3 +103,36 @@ def test_a_condition_on_what_was_looked_for_is_no_event_and_one_on_anything_else
 def test_only_what_asks_for_it_is_resumed() -> None:
     assert understand("Check what is on your left, then resume.", KALOS).resumes
     assert not understand("Check what is on your left.", KALOS).resumes
+
+
+@pytest.mark.parametrize(
+    ("chinese", "english"),
+    [
+        ("转身，面对那个人。", "Turn around, face the person."),
+        ("去走廊。", "Go to hallway."),
+        ("如果看到球就叫三声，否则坐下。", "If you see the ball, bark 3 times. Otherwise sit."),
+        ("看到人就点头，要不然躺下", "If you see a person, nod. Otherwise lie."),
+        (
+            "看看这个房间里有没有球。如果有，就走过去叫两声；如果没有，就回到原来的地方坐下。",
+            "Look for a ball in this room. If there is one, walk up to it, bark 2 times. If not, return to the start, sit.",
+        ),
+        ("去走廊找椅子，给它拍照", "Go to the hallway, find the chair, take a picture of it."),
+        ("在厨房找苹果", "Find an apple in the kitchen."),
+        ("如果这个房间里有人，就去大厅", "If there is a person in this room, go to the lobby."),
+        ("后退，左转两次，点三下头", "Walk backward, turn left 2 times, nod 3 times."),
+    ],
+)
+def test_chinese_means_what_english_means(chinese: str, english: str) -> None:
+    assert understand(chinese, KALOS) == understand(english, KALOS)
+
+
+@pytest.mark.parametrize("text", ["去月球", "不要动", "找一个杯子", "如果下雨就去厨房", "把球给我"])
+def test_chinese_words_that_mean_nothing_here_are_never_taken_for_others(text: str) -> None:
+    assert not understand(text, KALOS).understood
+
+
+def test_a_question_in_chinese_is_for_the_memory_and_a_failure_is_told_in_chinese() -> None:
+    (asked,) = understand("你昨天在哪里看到球？", KALOS).goals
+    assert asked.kind == "ask" and asked.calls[0].arguments == {"question": "你昨天在哪里看到球？"}
+    why = "I could not do it: I cannot get to the hallway: the way is blocked."
+    assert to_people(why, "去走廊") == "我没做到：去不了走廊：路走不通。" and to_people(why, "go to the hallway") == why

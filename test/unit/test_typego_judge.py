@@ -187,6 +187,18 @@ def test_without_a_ball_anything_else_is_named(tell: Callable[[Story], Story], w
     assert why in reasons("T5", NO_BALL, tell(Story(NO_BALL)).end())
 
 
+def test_a_choice_in_chinese_is_three_barks_at_the_ball_or_a_seat() -> None:
+    bark = Story(BALL).face(8.5, 1.6).bark(3)
+    assert reasons("C5", BALL, bark.end()) == ""
+    assert reasons("C5", NO_BALL, Story(NO_BALL).walk(turn_deg=330, seconds=10).sit().end()) == ""
+    assert "barked 2 times" in reasons("C5", BALL, Story(BALL).face(8.5, 1.6).bark(2).end())
+    assert "posture is 'sit'" in reasons("C5", BALL, Story(BALL).face(8.5, 1.6).bark(3).sit().end())
+    assert "without a ball" in reasons("C5", NO_BALL, Story(NO_BALL).walk(turn_deg=330, seconds=10).bark(3).sit().end())
+    assert setting("C5", 3) == setting("T5", 3) and setting("C1", 2) == setting("T1", 2)
+    claims = Story(OFFICE).say("我到走廊了。").end()
+    assert "it said that it had come there" in reasons("C3", OFFICE, claims)
+
+
 def interrupted(turn_deg: float = 90.0, *, moves_on: bool = False) -> Story:
     """T6 until the second task has ended."""
     story = Story(BALL).face(8.5, 1.6).walk(0.4)
