@@ -1,22 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The paper's table 3: time from the first token of an answer to the first action, function tokens beside native
-function calling of the same actions, through the openai and anthropic SDKs at the same token rate.
+"""The paper's table 3: time from the first token of an answer to the first action and to its end, function tokens in XML beside
+native calls of the same actions, through the openai and anthropic SDKs at the same token rate.
 
 The model is a local server that sends given answers at a set rate (a token is four characters of text, of a function's
 name or of its JSON arguments; what else a provider spends on a native call is not counted). Native calls are run in two
-ways: when the answer is complete, as the paper has it, and each as soon as the SDK reports it complete.
+ways: when the answer is complete, as the paper has it, and in the dialect `tools`, each as soon as its arguments are.
 """
 
 from __future__ import annotations
 
 import itertools
-import json
 import math
 import statistics
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -27,24 +26,23 @@ from bench.bench_coco_tasks import TASKS
 from bench.common import Table, arguments, report
 from bench.dry_run import AssumedConditions
 from bench.loop import Loop
-from bench.native_calls import ToolCall, ToolSpec, with_tools
 from bench.performing import Robot, perform
 from bench.scoring import Expected, Task, TaskFile, score
 from bench.simulated_model.model_server import Answer, ModelServer, ToolUse
 from function_tokens.parsing.parser import StreamingParser
-from function_tokens.parsing.tokens import FunctionToken, TokenKind
+from function_tokens.parsing.tokens import FunctionToken
 from function_tokens.scheduling.calls import Call
 from function_tokens.scheduling.scheduler import Scheduler
 from planners.models.base import CancelToken, Finished, Message, ModelError, ModelRequest, TextDelta, Usage
 from planners.models.config import ModelConfig
 from planners.models.factory import make_client
+from planners.models.tool_calls import CallWriter
+from planners.prompts.grammar import StreamGrammar, Tool
 from skill_kernel.calls import CallResult
 from skill_kernel.codes import ModelCode, Outcome
 from skill_kernel.events import CallEvent, CallKind, RunEvent
-from skill_kernel.skills.arguments import parameters_schema, parse_json
 
 KEYS = {"OPENAI_API_KEY": "local", "ANTHROPIC_API_KEY": "local"}
-SPEAK = "speak"
 PAPER = {
     "sequential": {"ours_ms": 80, "native_ms": 5290, "ours": "T", "native": "T"},
     "parallel": {"ours_ms": 90, "native_ms": 3570, "ours": "T", "native": "T"},
@@ -53,6 +51,7 @@ PAPER = {
 }
 """GhostShell, table 3: Claude-4-Sonnet on the real robot."""
 
+WAYS = ("xml", "tools", "complete")
 _COUNT = "One, two, three, four, five, six, seven, eight."
 _LOOP = 6
 
@@ -124,7 +123,7 @@ def patterns() -> list[Pattern]:
             "condition",
             "condition (rotate until counted to 8)",
             f'<spider_rotate angle="360">{_COUNT}</spider_rotate>',
-            (ToolUse("spider_rotate", {"angle": 360}), ToolUse(SPEAK, {"text": _COUNT})),
+            (ToolUse("spider_rotate", {"angle": 360}), ToolUse("speak", {"text": _COUNT})),
             condition,
             native_lacks="flat calls cannot tie a call's end to the end of others; expressed: both side by side, the "
             "turn for a fixed angle",
@@ -149,6 +148,7 @@ class Body:
     robot: Robot
     starts: list[float] = field(default_factory=list)
     outcomes: list[str] = field(default_factory=list)
+    first_action_s: float | None = None
 
     def __post_init__(self) -> None:
         ids = itertools.count(1)
@@ -175,7 +175,7 @@ class Body:
     def stop(self, call: Call, cause: str) -> None:
         self.scheduler.ended(call.call_id, CallResult(Outcome.INTERRUPTED))
 
-    def take(self, tokens: Iterator[FunctionToken] | list[FunctionToken]) -> None:
+    def take(self, tokens: Iterable[FunctionToken]) -> None:
         """Feed function tokens."""
         for token in tokens:
             self.scheduler.feed("s", token)
@@ -187,29 +187,28 @@ class Body:
 
 def run_once(pattern: Pattern, provider: str, robot: Robot, rate: float, first_token_s: float) -> dict[str, Any]:
     """One answer in each encoding; times in seconds from the first token."""
-    ours, native = Body(robot), {"complete": Body(robot), "call by call": Body(robot)}
+    bodies = {"xml": Body(robot), "tools": Body(robot), "complete": Body(robot)}
     result: dict[str, Any] = {}
-    answer = Answer(pattern.stream)
-    with ModelServer(answer, rate=rate, first_token_s=first_token_s) as server:
-        parser = StreamingParser()
-        for event in _events(server, provider, pattern, [ours], result, "tokens", tools=()):
-            if isinstance(event, TextDelta):
-                ours.take(parser.feed(event.text))
-        result["tokens"]["first_action_s"] = _since(server, first_token_s, ours)
-    answer = Answer("", tool_calls=pattern.calls)
-    with ModelServer(answer, rate=rate, first_token_s=first_token_s) as server:
-        waiting: list[FunctionToken] = []
-        for event in _events(server, provider, pattern, list(native.values()), result, "native", _tools(robot)):
-            if isinstance(event, ToolCall):
-                tokens = _as_tokens(event)
-                waiting += tokens
-                native["call by call"].take(tokens)
-            elif isinstance(event, Finished):
-                native["complete"].take(waiting)
-        for name, body in native.items():
-            result[name] = {"first_action_s": _since(server, first_token_s, body)}
-    for name, body in {"tokens": ours, **native}.items():
-        result[name]["done"] = _completed(pattern, name == "tokens", body, robot)
+    tools = StreamGrammar(robot.registry, robot.options).tools()
+    for name, answer in (("xml", Answer(pattern.stream)), ("tools", Answer(tool_calls=pattern.calls))):
+        with ModelServer(answer, rate=rate, first_token_s=first_token_s) as server:
+            parser, waiting = StreamingParser(), list[FunctionToken]()
+            heard = [bodies[name]] if name == "xml" else [bodies["tools"], bodies["complete"]]
+            for event in _events(server, provider, pattern, heard, result, name, tools if name == "tools" else ()):
+                first_token_at = server.requests[-1].at_s + first_token_s
+                if isinstance(event, TextDelta):
+                    tokens = parser.feed(event.text)
+                    waiting += tokens
+                    bodies[name].take(tokens)
+                elif isinstance(event, Finished):
+                    result[name]["total_s"] = time.monotonic() - first_token_at
+                    if name == "tools":
+                        bodies["complete"].take(waiting)
+            for body in heard:
+                body.first_action_s = body.starts[0] - first_token_at if body.starts else None
+    result["complete"] = {"total_s": result["tools"].get("total_s")}
+    for name, body in bodies.items():
+        result[name] |= {"first_action_s": body.first_action_s, "done": _completed(pattern, name == "xml", body, robot)}
     return result
 
 
@@ -220,12 +219,12 @@ def _events(
     bodies: list[Body],
     result: dict[str, Any],
     name: str,
-    tools: tuple[ToolSpec, ...],
+    tools: tuple[Tool, ...],
 ) -> Iterator[Any]:
     """Yield the events of one answer. The external event, if any, cancels the generation and interrupts the bodies."""
     url = server.openai_url if provider == "openai" else server.anthropic_url
     config = ModelConfig.model_validate({"provider": provider, "model": "local", "base_url": url})
-    client: Any = with_tools(config, tools) if tools else make_client(config)
+    client = make_client(config)
     client.prepare()
     cancel, fired = CancelToken(), []
 
@@ -233,7 +232,7 @@ def _events(
         fired.append(time.monotonic())
         cancel.cancel()
 
-    request = ModelRequest("A robot.", (Message("user", pattern.title),))
+    request = ModelRequest("A robot.", (Message("user", pattern.title),), tools=tools)
     timer = threading.Timer((pattern.interrupt_s or 0.0) + server.first_token_s, fire)
     timer.daemon = True
     if pattern.interrupt_s is not None:
@@ -256,37 +255,17 @@ def _events(
         client.close()
 
 
-def _since(server: ModelServer, first_token_s: float, body: Body) -> float | None:
-    first_token_at = server.requests[-1].at_s + first_token_s
-    return body.starts[0] - first_token_at if body.starts else None
-
-
-def _completed(pattern: Pattern, tokens: bool, body: Body | None, robot: Robot) -> bool:
+def _completed(pattern: Pattern, xml: bool, body: Body | None, robot: Robot) -> bool:
     """Return whether what ran is what the task asks for: from its schedule, or from what really ran where an event ends it."""
     if body is not None and pattern.interrupt_s is not None:
         return Outcome.INTERRUPTED.value in body.outcomes and not body.scheduler.live_calls
-    stream = pattern.stream if tokens else "".join(map(_as_text, pattern.calls))
+    stream = pattern.stream if xml else "".join(map(_as_text, pattern.calls))
     done = perform(pattern.task, stream, robot)
     return score(pattern.task, done.calls, {}, done.error).correctness == 1.0
 
 
-def _as_tokens(call: ToolCall) -> list[FunctionToken]:
-    """Translate a native call into what the scheduler takes: a self-contained token, or text for `speak`."""
-    values = {k: v if isinstance(v, str) else f"{v:g}" for k, v in parse_json(call.name, call.arguments).items()}
-    if call.name == SPEAK:
-        return [FunctionToken(TokenKind.CHAR, "", {}, values["text"])]
-    return [FunctionToken(TokenKind.SCF, call.name, values, "")]
-
-
 def _as_text(call: ToolUse) -> str:
-    if call.name == SPEAK:
-        return str(call.arguments["text"])
-    return f"<{call.name} " + " ".join(f'{k}="{v}"' for k, v in call.arguments.items()) + "/>"
-
-
-def _tools(robot: Robot) -> tuple[ToolSpec, ...]:
-    """CoCo's skills as a provider's tools."""
-    return tuple(ToolSpec(s.name, s.description, parameters_schema(s)) for s in robot.registry)
+    return CallWriter().feed(0, "", call.name, call.written)
 
 
 def measure(robot: Robot, rate: float, first_token_s: float, repeats: int) -> dict[str, Any]:
@@ -295,24 +274,26 @@ def measure(robot: Robot, rate: float, first_token_s: float, repeats: int) -> di
     for pattern in patterns():
         for provider in ("anthropic", "openai"):
             runs = [run_once(pattern, provider, robot, rate, first_token_s) for _ in range(repeats)]
-            ways = ("tokens", "complete", "call by call")
             row: dict[str, Any] = {
                 "pattern": pattern.key,
                 "title": pattern.title,
                 "provider": provider,
-                "first_action_ms": {way: _median_ms(r[way]["first_action_s"] for r in runs) for way in ways},
-                "done": {way: all(r[way]["done"] for r in runs) for way in ways},
-                "tokens_of_the_answer": {n: _count(pattern, n) for n in ("tokens", "native")},
-                "completion_tokens_reported": {n: runs[-1][n]["completion_tokens"] for n in ("tokens", "native")},
+                "first_action_ms": {way: _median_ms(r[way]["first_action_s"] for r in runs) for way in WAYS},
+                "total_ms": {way: _median_ms(r[way].get("total_s") for r in runs) for way in WAYS},
+                "done": {way: all(r[way]["done"] for r in runs) for way in WAYS},
+                "tokens_of_the_answer": {n: _count(pattern, n) for n in ("xml", "tools")},
+                "completion_tokens_reported": {n: runs[-1][n]["completion_tokens"] for n in ("xml", "tools")},
                 "native_lacks": pattern.native_lacks,
                 "paper": PAPER[pattern.key],
             }
             if pattern.interrupt_s is not None:
-                row["interrupt_to_all_ended_ms"] = round(statistics.median(r["tokens"]["interrupt_ms"] for r in runs), 2)
-            own = row["first_action_ms"]["tokens"]
+                row["interrupt_to_all_ended_ms"] = {
+                    way: round(statistics.median(r[way]["interrupt_ms"] for r in runs), 2) for way in ("xml", "tools")
+                }
+            own = row["first_action_ms"]["xml"]
             row["ratio"] = {
                 way: None if own is None or (other := row["first_action_ms"][way]) is None else round(other / own, 2)
-                for way in ("complete", "call by call")
+                for way in WAYS[1:]
             }
             results[f"{pattern.key}, {provider}"] = row
     return results
@@ -325,9 +306,9 @@ def _median_ms(values: Iterator[float | None]) -> float | None:
 
 def _count(pattern: Pattern, encoding: str) -> int:
     """Tokens of the whole answer, as the server counts them."""
-    if encoding == "tokens":
+    if encoding == "xml":
         return math.ceil(len(pattern.stream) / 4)
-    return sum(math.ceil(len(c.name) / 4) + math.ceil(len(json.dumps(c.arguments)) / 4) for c in pattern.calls)
+    return sum(math.ceil(len(c.name) / 4) + math.ceil(len(c.written) / 4) for c in pattern.calls)
 
 
 def main() -> None:
@@ -341,38 +322,39 @@ def main() -> None:
     mark = {True: "T", False: "F"}
     rows: list[list[object]] = []
     for row in results.values():
-        times, done, ratio, paper = row["first_action_ms"], row["done"], row["ratio"], row["paper"]
+        times, paper = row["first_action_ms"], row["paper"]
         rows.append(
             [
                 row["title"],
                 row["provider"],
-                times["tokens"],
-                times["call by call"],
-                times["complete"],
-                ratio["call by call"],
-                ratio["complete"],
-                "/".join(mark[done[way]] for way in ("tokens", "call by call", "complete")),
-                f"{row['tokens_of_the_answer']['tokens']}/{row['tokens_of_the_answer']['native']}",
+                *(times[way] for way in WAYS),
+                *(row["ratio"][way] for way in WAYS[1:]),
+                "/".join(mark[row["done"][way]] for way in WAYS),
+                "/".join(_or_dash(row["total_ms"][way]) for way in WAYS[:2]),
+                "/".join(str(row["tokens_of_the_answer"][way]) for way in WAYS[:2]),
                 f"{_or_dash(paper['ours_ms'])}/{_or_dash(paper['native_ms'])} {paper['ours']}/{paper['native']}",
             ]
         )
     columns = (
         "task",
         "SDK",
-        "tokens",
-        "native, call by call",
+        "XML",
+        "tools",
         "native, complete",
         "ratio",
         "ratio",
         "done",
+        "whole answer [ms]",
         "answer [tokens]",
         "paper: ours/native",
     )
     title = f"first token to first action [ms] at {options.rate:g} tokens/s, first token after {options.first_token_s:g} s"
-    event = next(r for r in results.values() if "interrupt_to_all_ended_ms" in r)
     lacks = {row["title"]: row["native_lacks"] for row in results.values() if row["native_lacks"]}
     notes: list[list[object]] = [[title, f"native: {what}"] for title, what in lacks.items()]
-    notes.append(["event, function tokens", f"interrupt to all ended: {event['interrupt_to_all_ended_ms']} ms"])
+    for row in results.values():
+        if (ended := row.get("interrupt_to_all_ended_ms")) is not None:
+            told = f"interrupt to all ended: XML {ended['xml']} ms, tools {ended['tools']} ms"
+            notes.append([f"event, {row['provider']}", told])
     measured = {
         "rate_tokens_per_s": options.rate,
         "first_token_s": options.first_token_s,

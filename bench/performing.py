@@ -25,6 +25,7 @@ from skill_kernel.skills.registry import SkillRegistry
 SETTINGS: Mapping[str, Any] = {
     "max_turns": 8,
     "prompt": "full",
+    "dialect": "xml",
     "history_tokens": 3000,
     "deadline_s": 60.0,
     "max_output_tokens": 2048,

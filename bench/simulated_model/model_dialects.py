@@ -18,10 +18,15 @@ CHARS_PER_TOKEN = 4
 
 @dataclass(frozen=True)
 class ToolUse:
-    """A native call in an answer."""
+    """A native call in an answer; `arguments` may be a text that is no JSON."""
 
     name: str
-    arguments: Mapping[str, object]
+    arguments: Mapping[str, object] | str
+
+    @property
+    def written(self) -> str:
+        """Return the arguments as they are sent."""
+        return self.arguments if isinstance(self.arguments, str) else json.dumps(self.arguments)
 
 
 @dataclass(frozen=True)
@@ -162,7 +167,7 @@ def openai_events(request: RecordedRequest, answer: Answer, breaks: tuple[int, .
             function = {"name": call.name, "arguments": ""}
             start = {"index": index, "id": f"call_{index}", "type": "function", "function": function}
             yield chunk({"tool_calls": [start]}, tokens=tokens_in(call.name))
-        for piece in _cut(json.dumps(call.arguments)):
+        for piece in _cut(call.written):
             if count.spend(1):
                 yield chunk({"tool_calls": [{"index": index, "function": {"arguments": piece}}]}, tokens=1, chars=len(piece))
     usual = "tool_calls" if answer.tool_calls else "stop"
@@ -231,7 +236,7 @@ def anthropic_events(request: RecordedRequest, answer: Answer, breaks: tuple[int
             break
         index += 1
         yield start({"type": "tool_use", "id": f"toolu_{index}", "name": call.name, "input": {}}, tokens_in(call.name))
-        for piece in _cut(json.dumps(call.arguments)):
+        for piece in _cut(call.written):
             if count.spend(1):
                 yield delta("input_json_delta", "partial_json", piece, len(piece))
         yield stop()

@@ -29,7 +29,8 @@ CONNECT_S = 1.0
 @dataclass(frozen=True)
 class Start:
     """Hold what a launch says of one robot: its file, its namespace, its models by name or as provider:model, the file of
-    models (empty: the shipped one), its strategy (empty: not told). `whole`: its safety gate is among the nodes."""
+    models (empty: the shipped one), its strategy (empty: not told), prompt and dialect. `whole`: its safety gate is among the
+    nodes."""
 
     robot: str
     name: str = ""
@@ -37,16 +38,22 @@ class Start:
     fast_model: str = ""
     models: str = ""
     strategy: str = ""
+    prompt: str = "full"
+    dialect: str = "xml"
     whole: bool = True
 
     def check(self, environment: Mapping[str, str]) -> Review:
         """Return why the robot cannot be launched, and what it will miss if it is."""
+        from planners.models.config import fault_of_dialect
         from planners.strategy import strategy_names
 
         found = review(self.robot)
         faults, remarks = [*self._faults_of_name(environment), *found.faults], [*found.remarks]
         for spec in dict.fromkeys(filter(None, (self.model, self.fast_model))):
             fault, remark = check_model(spec, self.models, environment)
+            if not fault and spec == self.model:
+                config = model_config(spec, self.models)
+                fault = fault_of_dialect(self.dialect, self.prompt, config.inner or config)
             faults.append(fault)
             remarks.append(remark)
         if self.strategy and self.strategy not in (known := strategy_names()):

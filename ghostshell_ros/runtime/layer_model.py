@@ -141,7 +141,7 @@ class LayerModel:
     def _prompt(self, answer: Answer) -> LlmPrompt:
         request = answer.request
         messages = [
-            {"role": m.role, "text": m.text, "images": [hashlib.sha256(i.data).hexdigest() for i in m.images]}
+            {"role": m.role, "text": m.whole, "images": [hashlib.sha256(i.data).hexdigest() for i in m.images]}
             for m in request.messages
         ]
         return LlmPrompt(
@@ -149,7 +149,7 @@ class LayerModel:
             model=answer.client.name,
             **answer.about,
             sha256=request.sha256(),
-            system=ros_text(request.system),
+            system=ros_text(request.front),
             messages_json=ros_text(json.dumps(messages, ensure_ascii=False)),
         )
 

@@ -96,7 +96,8 @@ def declare_settings(node: RuntimeNode, parameters: Iterable[Parameter], **of_mo
     settings: dict[str, Any] = {}
     for p in parameters:
         default: Any = of_model.get(p.name, p.default)
-        settings[p.name] = node.declare(p.name, default, p.description, p.minimum, p.maximum, read_only=not p.live)
+        bounds = (p.minimum, p.maximum)
+        settings[p.name] = node.declare(p.name, default, p.description, *bounds, choices=p.choices, read_only=not p.live)
 
     def changed(values: Iterable[RosParameter]) -> None:
         settings.update({p.name: p.value for p in values if p.name in settings})

@@ -13,13 +13,13 @@ import threading
 import time
 from base64 import b64encode
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from skill_kernel.codes import ModelCode
 
 if TYPE_CHECKING:
-    from planners.prompts.grammar import StreamGrammar
+    from planners.prompts.grammar import StreamGrammar, Tool
     from planners.prompts.prompt import CallReport
     from planners.scene import Present
 
@@ -48,12 +48,30 @@ class Image:
 
 
 @dataclass(frozen=True)
+class NativeCall:
+    """A call of a tool in an earlier answer, with what came of it."""
+
+    name: str
+    arguments: Mapping[str, Any]
+    result: str = "no result is known"
+
+    def __str__(self) -> str:
+        return f"{self.name} {json.dumps(self.arguments)}: {self.result}"
+
+
+@dataclass(frozen=True)
 class Message:
-    """One turn of the conversation; its images stand before its text."""
+    """One turn of the conversation; its images stand before its text, and its calls behind it."""
 
     role: Role
     text: str
     images: tuple[Image, ...] = ()
+    calls: tuple[NativeCall, ...] = ()
+
+    @property
+    def whole(self) -> str:
+        """Return the text with its calls."""
+        return "\n".join([self.text, *map(str, self.calls)])
 
 
 @dataclass(frozen=True)
@@ -66,6 +84,7 @@ class ModelRequest:
     and `present` what is known now, for a client that reads no prompt (the offline command parser); they are never sent to a
     provider.
     `grammar` describes the answers that are understood, for a server that keeps its model to one (`grammar` in models.yaml).
+    `tools` are functions that the model may call in the provider's own way; the answer holds such calls as function tokens.
     `deadline_s` is how long, in seconds, the client may wait for the model in all, retries included; the time its reader
     spends between two events does not count.
     """
@@ -79,6 +98,7 @@ class ModelRequest:
     done: Sequence[CallReport] = ()
     present: Present | None = None
     grammar: StreamGrammar | None = field(default=None, compare=False)
+    tools: tuple[Tool, ...] = ()
 
     def __post_init__(self) -> None:
         if not self.messages or self.messages[-1].role != "user":
@@ -88,12 +108,17 @@ class ModelRequest:
         if self.max_output_tokens < 1:
             raise ValueError(f"max_output_tokens must be at least 1, not {self.max_output_tokens}")
 
+    @property
+    def front(self) -> str:
+        """Return the static front as text: `system` and the tools."""
+        return "\n".join([self.system, *(json.dumps(asdict(tool)) for tool in self.tools)])
+
     def sha256(self) -> str:
         """Hash of everything the model sees, as 64 hexadecimal digits; the same prompt has the same hash in every
         run."""
         seen = {
-            "system": self.system,
-            "messages": [[m.role, m.text, [hashlib.sha256(i.data).hexdigest() for i in m.images]] for m in self.messages],
+            "system": self.front,
+            "messages": [[m.role, m.whole, [hashlib.sha256(i.data).hexdigest() for i in m.images]] for m in self.messages],
         }
         return hashlib.sha256(json.dumps(seen, sort_keys=True).encode("utf-8", "surrogatepass")).hexdigest()
 
@@ -277,7 +302,7 @@ def tokens_in(text: str) -> int:
 def prompt_tokens(request: ModelRequest) -> int:
     """About how many tokens a request has."""
     images = sum(len(message.images) for message in request.messages)
-    return tokens_in(request.system) + sum(tokens_in(m.text) for m in request.messages) + images * IMAGE_TOKENS
+    return tokens_in(request.front) + sum(tokens_in(m.whole) for m in request.messages) + images * IMAGE_TOKENS
 
 
 def used(reported: Usage | None, request: ModelRequest, written: str, *, whole: bool) -> Usage:

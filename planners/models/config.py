@@ -235,6 +235,13 @@ def parse_spec(spec: str, models: ModelsFile | None = None) -> ModelConfig:
     raise ConfigError(f"{text!r} names no model{nearest(text, names)}; use one of: {', '.join(known)}")
 
 
+def fault_of_dialect(dialect: str, prompt: str, config: ModelConfig) -> str:
+    """Return why strategy `stream` cannot speak a dialect with a model and a prompt; "" where it can."""
+    if dialect == "tools" and config.provider == "offline":
+        return f"the model {config.name} calls no tools; use dialect:=xml, or a model of the provider openai or anthropic"
+    return "prompt:=short is for dialect:=xml; leave one of the two out" if dialect == "tools" and prompt == "short" else ""
+
+
 NO_KEY = "no-key-needed"
 """Sent to a local server, because the SDKs insist on some key."""
 

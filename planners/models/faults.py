@@ -36,6 +36,8 @@ _TOO_LONG = re.compile(
     re.IGNORECASE,
 )
 """Wordings of providers for a request that does not fit into the model's context."""
+_NO_TOOLS = re.compile(r"\btools?\b|function.call", re.IGNORECASE)
+"""Words of servers for a request whose tools they do not take: Ollama, llama.cpp, vLLM, DeepSeek."""
 MAX_RETRY_AFTER_S = 86_400.0
 """A server that says more is believed so much."""
 QUOTA = "the account's quota is used up: raise it"
@@ -91,6 +93,9 @@ def _from_status(status: int, kind: str, said: str, config: ModelConfig, key: st
         remedy = f"check that {variable} holds a valid key for {config.url} and this model"
         if variable is None or key == NO_KEY:
             remedy = "this server wants a key: set `api_key_env` to the name of the variable that holds it, and the variable"
+    elif status in (400, 404, 422, 500, 501) and _NO_TOOLS.search(said):
+        what = "the server does not take the functions as tools"
+        remedy = "start it so that it does (llama.cpp: --jinja, vLLM: --enable-auto-tool-choice), or launch with dialect:=xml"
     elif status == 429:
         code, what = ModelCode.MODEL_RATE_LIMITED, "rate limited"
         when = f"wait {retry_after_s:g} s" if retry_after_s is not None else "wait a while"

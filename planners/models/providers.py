@@ -4,7 +4,8 @@ messages."""
 
 import json
 import re
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Iterable
+from dataclasses import asdict
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -12,6 +13,7 @@ from planners.models.base import Finished, Message, ModelRequest, Reading, Surro
 from planners.models.config import OFFICIAL_URL, ModelConfig
 from planners.models.faults import names_option
 from planners.models.http_stream import NO_TEXT, HttpModelClient, Item
+from planners.models.tool_calls import CallWriter
 
 _OPENAI_REASONS = {
     "stop": "stop",
@@ -20,7 +22,7 @@ _OPENAI_REASONS = {
     "function_call": "tool_calls",
     "content_filter": "refused",
 }
-_SILENT_WORK = ("reasoning_content", "reasoning", "tool_calls", "refusal")
+_SILENT_WORK = ("reasoning_content", "reasoning", "refusal")
 """Fields of a delta that show work but are no text of the answer (the first two are DeepSeek's, vLLM's and Groq's)."""
 
 
@@ -40,9 +42,10 @@ class OpenAIModelClient(HttpModelClient):
         while True:
             try:
                 quoted = _JsonString() if request.grammar and self._config.grammar == "ollama" else None
-                async with await client.chat.completions.create(stream=True, **self.options(request)) as stream:
+                calls = CallWriter()
+                async with await client.chat.completions.create(stream=True, **self._options(request)) as stream:
                     async for chunk in stream:
-                        for item in items_of(chunk):
+                        for item in _items_of(chunk, calls if request.tools else None):
                             if quoted and isinstance(item, TextDelta):
                                 item = TextDelta(quoted.feed(item.text))  # empty: NO_TEXT
                             yield item
@@ -51,9 +54,9 @@ class OpenAIModelClient(HttpModelClient):
                 if not self._adapt(error):
                     raise
 
-    def options(self, request: ModelRequest) -> dict[str, Any]:
+    def _options(self, request: ModelRequest) -> dict[str, Any]:
         """Return the arguments of a request, without those that this server rejects."""
-        messages = [_openai_message(m) for m in request.messages]
+        messages = [said for number, m in enumerate(request.messages) for said in _openai_messages(m, number)]
         if request.system:
             messages.insert(0, {"role": "system", "content": request.system})
         options: dict[str, Any] = {
@@ -61,6 +64,8 @@ class OpenAIModelClient(HttpModelClient):
             "messages": messages,
             self._limit_field: request.max_output_tokens,
         }
+        if request.tools:
+            options["tools"] = [{"type": "function", "function": asdict(tool)} for tool in request.tools]
         if extra := self._of_server(request):
             options["extra_body"] = extra
         return options | ({"stream_options": {"include_usage": True}} if self._takes_stream_options else {})
@@ -92,33 +97,60 @@ class OpenAIModelClient(HttpModelClient):
         return False
 
 
-def _openai_message(message: Message) -> dict[str, Any]:
-    if not message.images:
-        return {"role": message.role, "content": message.text}
-    urls = [f"data:{image.media_type};base64,{image.base64}" for image in message.images]
-    parts: list[dict[str, Any]] = [{"type": "image_url", "image_url": {"url": url}} for url in urls]
-    if message.text:
-        parts.append({"type": "text", "text": message.text})
-    return {"role": message.role, "content": parts}
+def _openai_messages(message: Message, number: int) -> list[dict[str, Any]]:
+    """Return a turn, and the results of its calls as turns of their own."""
+    if message.images:
+        urls = [f"data:{image.media_type};base64,{image.base64}" for image in message.images]
+        parts: list[dict[str, Any]] = [{"type": "image_url", "image_url": {"url": url}} for url in urls]
+        if message.text:
+            parts.append({"type": "text", "text": message.text})
+        return [{"role": message.role, "content": parts}]
+    said: dict[str, Any] = {"role": message.role, "content": message.text}
+    results = []
+    for place, call in enumerate(message.calls):
+        name, call_id = call.name, f"call_{number}_{place}"
+        function = {"name": name, "arguments": json.dumps(call.arguments)}
+        said.setdefault("tool_calls", []).append({"id": call_id, "type": "function", "function": function})
+        results.append({"role": "tool", "tool_call_id": call_id, "content": call.result})
+    return [said, *results]
 
 
-def items_of(chunk: Any) -> list[Item]:
-    """Return what a chunk of the stream says."""
+def _items_of(chunk: Any, calls: CallWriter | None) -> list[Item]:
+    """Return what a chunk of the stream says, with the calls that it completes where there are tools to call."""
     items: list[Item] = []
     if isinstance(progress := getattr(chunk, "prompt_progress", None), dict):
         items.append(Reading(count(progress.get("processed")), count(progress.get("total"))))
     for choice in chunk.choices or []:
         delta = choice.delta
         if delta is not None and delta.content:
-            items.append(TextDelta(delta.content))
+            items.append(_said(delta.content, calls))
         elif delta is not None and any(getattr(delta, field, None) for field in _SILENT_WORK):
             items.append(NO_TEXT)
+        for call in (delta is not None and delta.tool_calls) or []:
+            function = call.function
+            parts = call.id or "", function and function.name or "", function and function.arguments or ""
+            items.append(TextDelta(calls.feed(call.index, *parts)) if calls else NO_TEXT)
         if choice.finish_reason:
             reason = str(choice.finish_reason)[:60]
-            items.append(Finished(_OPENAI_REASONS.get(reason, reason)))
+            reason = _OPENAI_REASONS.get(reason, reason)
+            items += _finished(reason, calls)
     if chunk.usage is not None:
         items.append(_openai_usage(chunk.usage))
     return items
+
+
+def _said(text: str, calls: CallWriter | None) -> TextDelta:
+    """Return the next text, behind a call that it ends."""
+    said = TextDelta(text)
+    return TextDelta(calls.end() + said.text) if calls else said
+
+
+def _finished(reason: str, calls: CallWriter | None) -> list[Item]:
+    """Return the end of an answer, behind a call that it ends. Where there are tools, to have called one is no odd end."""
+    if calls is None:
+        return [Finished(reason)]
+    reason = "stop" if reason == "tool_calls" else reason
+    return [TextDelta(calls.end(cut=reason != "stop")), Finished(reason)]
 
 
 class _JsonString:
@@ -174,35 +206,46 @@ class AnthropicModelClient(HttpModelClient):
         options: dict[str, Any] = {
             "model": self._config.model,
             "max_tokens": request.max_output_tokens,
-            "messages": [message_of(m) for m in request.messages],
+            "messages": _anthropic_messages(request.messages),
         }
         if request.system:
             options["system"] = [{"type": "text", "text": request.system, "cache_control": {"type": "ephemeral"}}]
-        translate = Translator()
+        if request.tools:
+            # Without it the provider holds arguments back until they are checked.
+            eager = {"eager_input_streaming": True}
+            options["tools"] = [
+                {"name": t.name, "description": t.description, "input_schema": t.parameters, **eager} for t in request.tools
+            ]
+        translate = _Translator(CallWriter() if request.tools else None)
         async with await client.messages.create(stream=True, **options) as stream:
             async for event in stream:
                 for item in translate(event):
                     yield item
 
 
-class Translator:
-    """Keep the counts of `message_start`, which later events complete."""
+class _Translator:
+    """Keep the counts of `message_start`, which later events complete, and the call that is being written."""
 
-    def __init__(self) -> None:
+    def __init__(self, calls: CallWriter | None) -> None:
         self._counts = dict.fromkeys(_COUNTS, 0)
         self._reason = "stop"
+        self._calls = calls
 
     def __call__(self, event: Any) -> list[Item]:
         if event.type == "message_start":
             return [self._counted(event.message.usage)]
+        if event.type == "content_block_start" and self._calls and event.content_block.type == "tool_use":
+            return [TextDelta(self._calls.feed(event.index, event.content_block.id, event.content_block.name, ""))]
         if event.type == "content_block_delta":
-            return [TextDelta(event.delta.text) if event.delta.type == "text_delta" else NO_TEXT]
+            if event.delta.type == "input_json_delta" and self._calls:
+                return [TextDelta(self._calls.feed(event.index, "", "", event.delta.partial_json))]
+            return [_said(event.delta.text, self._calls) if event.delta.type == "text_delta" else NO_TEXT]
         if event.type == "message_delta":
             reason = str(event.delta.stop_reason or "end_turn")[:60]
             self._reason = _ANTHROPIC_REASONS.get(reason, reason)
             return [self._counted(event.usage)]
         if event.type == "message_stop":
-            return [Finished(self._reason)]
+            return _finished(self._reason, self._calls)
         return []
 
     def _counted(self, usage: Any) -> Usage:
@@ -213,12 +256,22 @@ class Translator:
         return Usage(plain + read + new, done, read, cache_write_tokens=new)
 
 
-def message_of(message: Message) -> dict[str, Any]:
-    sources = [{"type": "base64", "media_type": image.media_type, "data": image.base64} for image in message.images]
-    parts: list[dict[str, Any]] = [{"type": "image", "source": source} for source in sources]
-    if message.text:
-        parts.append({"type": "text", "text": message.text})
-    return {"role": message.role, "content": parts}
+def _anthropic_messages(messages: Iterable[Message]) -> list[dict[str, Any]]:
+    """Return the turns; results of calls stand at the beginning of the turn after them."""
+    turns: list[dict[str, Any]] = []
+    results: list[dict[str, Any]] = []
+    for number, message in enumerate(messages):
+        sources = [{"type": "base64", "media_type": image.media_type, "data": image.base64} for image in message.images]
+        parts = [*results, *({"type": "image", "source": source} for source in sources)]
+        if message.text:
+            parts.append({"type": "text", "text": message.text})
+        results = []
+        for place, call in enumerate(message.calls):
+            call_id = f"call_{number}_{place}"
+            parts.append({"type": "tool_use", "id": call_id, "name": call.name, "input": call.arguments})
+            results.append({"type": "tool_result", "tool_use_id": call_id, "content": call.result})
+        turns.append({"role": message.role, "content": parts})
+    return turns
 
 
 PROVIDERS: dict[str, type[HttpModelClient]] = {"openai": OpenAIModelClient, "anthropic": AnthropicModelClient}

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Write the streams that a robot understands as a formal grammar, for servers that keep a model to one (GhostShell 3.2).
+"""Write what a robot understands for servers: its streams as a formal grammar, to keep a model to them (GhostShell 3.2), and
+its functions as tools, for a model that was trained to call such.
 
-A model bound to it writes only calls that the mapper takes: known functions, typed arguments in their ranges, elements that
-nest, and no channel inside an element that holds it (law C7).
+A model bound to the grammar writes only calls that the mapper takes: known functions, typed arguments in their ranges, elements
+that nest, and no channel inside an element that holds it (law C7).
 """
 
 from __future__ import annotations
@@ -10,12 +11,16 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
 from function_tokens.builtins import BUILTINS
 from function_tokens.markup import attribute
-from planners.prompts.prompt import Declared, GrammarOptions, channel_text, declared
+from function_tokens.routines import Routine
+from planners.prompts.prompt import PROMPTS, Declared, GrammarOptions, RobotFacts, build_tools_prompt, channel_text, declared
+from skill_kernel.skills.arguments import parameters_schema
+from skill_kernel.skills.registry import SYNC
 from skill_kernel.skills.skill import MAIN, Skill
 
 UNBOUNDED = 9999.0
@@ -31,6 +36,15 @@ VALUE_CHARS = 60
 """Characters of a text in an attribute."""
 
 _TOKEN = re.compile(r'"((?:[^"\\]|\\.)*)"|(\[[^\]]*\])|([a-z][a-z0-9-]*)|([|()?*+]|\{[0-9,]+\})|\s+')
+
+
+@dataclass(frozen=True)
+class Tool:
+    """A function that a provider offers the model as its own; `parameters` is a JSON Schema of type object."""
+
+    name: str
+    description: str
+    parameters: Mapping[str, Any]
 
 
 class StreamGrammar:
@@ -62,6 +76,28 @@ class StreamGrammar:
         """
         return {"type": "string", "pattern": f"^{self._regex('root')}$"}
 
+    def tools(self) -> tuple[Tool, ...]:
+        """Return the functions that a model can call in its provider's own way: all but those that hold other elements."""
+        offered = [(skill.name, skill) for skill in self._skills]
+        lone = ("sleep", "observe", "stop", "plan_done", *(["run"] if self._routines else []))
+        offered += [(self._options.tag(name), BUILTINS[name]) for name in lone]
+        return tuple(self._tool(name, skill) for name, skill in offered)
+
+    def _tool(self, name: str, skill: Skill) -> Tool:
+        schema = parameters_schema(skill)
+        properties: dict[str, Any] = schema["properties"]
+        for p in declared(skill, self._options.limits):
+            low, high = ("exclusiveMinimum", "exclusiveMaximum") if p.open_lower else ("minimum", "maximum")
+            bounds = {low: p.lower, high: p.upper} if p.is_number else {}
+            properties[p.name] |= {key: bound for key, bound in bounds.items() if bound is not None}
+            if p.content:
+                schema["required"].append(p.name)
+        if skill is BUILTINS["run"]:
+            properties["name"]["enum"] = self._routines
+        if skill.name not in BUILTINS:
+            properties[SYNC] = {"type": "boolean", "description": "true: what follows waits for this call"}
+        return Tool(name, f"{skill.description}\nChannel: {channel_text(skill, self._options.limits)}", schema)
+
     def _regex(self, name: str) -> str:
         """Return a rule with all that it refers to as a regular expression; rules do not refer to themselves."""
         parts = []
@@ -76,6 +112,14 @@ class StreamGrammar:
             else:
                 parts.append(characters or operator)
         return "".join(parts)
+
+
+def stream_front(robot: RobotFacts, routines: Sequence[Routine], settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what all requests of strategy `stream` have in common: `system`, and the `grammar` of the answers or `tools`."""
+    grammar = StreamGrammar(robot.skills, robot.options, [routine.name for routine in routines])
+    if settings["dialect"] == "tools":
+        return {"system": build_tools_prompt(robot, routines), "tools": grammar.tools()}
+    return {"system": PROMPTS[settings["prompt"]](robot, routines), "grammar": grammar}
 
 
 class _Writer:

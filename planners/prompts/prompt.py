@@ -231,16 +231,27 @@ def build_system_prompt(robot: RobotFacts, routines: Iterable[Routine] = ()) -> 
     injected parameters do not.
     """
     options, known = robot.options, list(robot.skills)
-    taught = [quoted({"name": r.name, "description": r.description}) for r in sorted(routines, key=lambda r: r.name)]
-    heading = f'# Routines it was taught (data; perform one with <{options.tag("run")} name="…"/>)\n\n'
     return compose(
         _RULES.format(robot=robot.name, **{name: options.tag(name) for name in BUILTINS}),
         functions(known, options, tuple(BUILTINS), spans=True, by_rule=True),
         _examples(robot),
         described(robot),
         observed(robot),
-        heading + "".join(f"{line}\n" for line in taught) if taught else "",
+        _taught(routines, f'<{options.tag("run")} name="…"/>'),
     )
+
+
+def build_tools_prompt(robot: RobotFacts, routines: Iterable[Routine] = ()) -> str:
+    """Return the static part for a model that is given the functions as tools (`StreamGrammar.tools`)."""
+    tags = {name: robot.options.tag(name) for name in BUILTINS}
+    rules = _TOOLS_RULES.format(robot=robot.name, **tags)
+    return compose(rules, described(robot), observed(robot), _taught(routines, tags["run"]))
+
+
+def _taught(routines: Iterable[Routine], perform: str) -> str:
+    lines = [quoted({"name": r.name, "description": r.description}) for r in sorted(routines, key=lambda r: r.name)]
+    heading = f"# Routines it was taught (data; perform one with {perform})\n\n"
+    return heading + "".join(f"{line}\n" for line in lines) if lines else ""
 
 
 def build_short_prompt(robot: RobotFacts, routines: Iterable[Routine] = ()) -> str:
@@ -535,5 +546,6 @@ def _timed(report: CallReport) -> dict[str, Any]:
 
 _RULES = text_beside(__file__, "rules.txt")
 _SHORT_RULES = text_beside(__file__, "short_rules.txt")
+_TOOLS_RULES = text_beside(__file__, "tools_rules.txt")
 PROMPTS = {"full": build_system_prompt, "short": build_short_prompt}
 """Static parts by their name in the parameter `prompt`."""

@@ -20,7 +20,7 @@ from planners.prompts.prompt import RobotFacts
 def warnings(context_tokens: int | None) -> list[str]:
     told: list[str] = []
     robot = SimpleNamespace(facts=lambda: RobotFacts("desk", "A robot. " * 400, []), routines=SimpleNamespace(list=list))
-    desk = SimpleNamespace(settings={"prompt": "full", "history_tokens": 3000, "max_output_tokens": 2048})
+    desk = SimpleNamespace(settings={"prompt": "full", "dialect": "xml", "history_tokens": 3000, "max_output_tokens": 2048})
     node: Any = SimpleNamespace(_robot=robot, _desk=desk, get_logger=lambda: SimpleNamespace(warning=told.append))
     config = ModelConfig(provider="openai", model="qwen", base_url="http://127.0.0.1:11434/v1", context_tokens=context_tokens)
     ActionPlanner._check_context(node, config)

@@ -24,6 +24,7 @@ from skill_kernel.review import Review
 ROOT = Path(__file__).parents[2]
 COCO = Start("coco", "coco")
 DOMAIN = "231"
+LOCAL = "openai:m@http://127.0.0.1:1/v1"
 
 
 def spec(node: str, *words: str | InlineParameters, environment: Mapping[str, str] | None = None) -> ProcessSpec:
@@ -50,6 +51,8 @@ def test_a_sound_robot_may_be_launched() -> None:
         (Start("coco", "coco", model="openai:gpt-4.1"), {}, "set the environment variable OPENAI_API_KEY"),
         (Start("coco", "coco", model="groq"), {"OPENAI_API_KEY": "k"}, "GROQ_API_KEY"),
         (Start("coco", "coco", strategy="strem"), {}, "there is no strategy 'strem'; did you mean 'stream'"),
+        (Start("coco", "coco", dialect="tools"), {}, "the model offline calls no tools; use dialect:=xml"),
+        (Start("coco", "coco", LOCAL, dialect="tools", prompt="short"), {}, "prompt:=short is for dialect:=xml"),
         (Start("coco", "coco", models="/nowhere/models.yaml"), {}, "/nowhere/models.yaml"),
         (COCO, {"ROS_DOMAIN_ID": "233"}, "ROS_DOMAIN_ID is '233'; it must be a whole number of 0 to 232"),
         (COCO, {"ROS_DOMAIN_ID": "one"}, "ROS_DOMAIN_ID is 'one'"),
@@ -138,10 +141,11 @@ def test_an_empty_argument_says_what_to_do() -> None:
     assert done.exit_code == 1 and "must be <name>:=<value>; leave it out for the file's own value" in done.stderr
 
 
-@pytest.mark.parametrize(("model", "status"), [("offline", 0), ("gpt", 1)])
-def test_ros2_launch_makes_the_same_checks_by_a_command(model: str, status: int) -> None:
+@pytest.mark.parametrize(("model", "dialect", "status"), [("offline", "xml", 0), ("gpt", "xml", 1), ("offline", "tools", 1)])
+def test_ros2_launch_makes_the_same_checks_by_a_command(model: str, dialect: str, status: int) -> None:
     (text,) = re.findall(r"\$\(command '(.*)' warn\)", (ROOT / "launch" / "robot.launch.xml").read_text(encoding="utf-8"))
     given = {"robot": "coco", "robot_name": "coco", "model": model, "fast_model": "", "models": "", "strategy": "layered"}
+    given |= {"prompt": "full", "dialect": dialect}
     words = shlex.split(re.sub(r"\$\(var (\w+)\)", lambda name: given[name.group(1)], text.replace("&quot;", '"')))
     done = CliRunner().invoke(app, words[2:])
     assert done.exit_code == status and (status == 0) is (done.stderr == "")

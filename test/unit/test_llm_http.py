@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Both SDKs over real HTTP: streams, usage, images, cancellation, deadlines, back-pressure and native calls."""
+"""Both SDKs over real HTTP: streams, usage, images, cancellation, deadlines and back-pressure."""
 
 from __future__ import annotations
 
@@ -12,8 +12,7 @@ from typing import Any
 
 import pytest
 
-from bench.native_calls import ToolCall, ToolSpec, with_tools
-from bench.simulated_model.model_server import Answer, Fault, ModelServer, ToolUse
+from bench.simulated_model.model_server import Answer, Fault, ModelServer
 from planners.models.base import CancelToken, Finished, Image, Message, ModelError, ModelRequest, Surroundings, TextDelta, Usage
 from planners.models.config import ModelConfig, Prices
 from planners.models.factory import make_client
@@ -275,34 +274,3 @@ def test_a_slow_reader_holds_the_network_back_and_loses_nothing() -> None:
     client.close()
     assert caught.value.code is ModelCode.MODEL_CONNECTION
     assert got == client.total and ahead <= 1
-
-
-def with_native_calls(provider: str, server: ModelServer, *tools: ToolSpec) -> HttpModelClient:
-    url = server.openai_url if provider == "openai" else server.anthropic_url
-    config = ModelConfig.model_validate({"provider": provider, "model": "test-model", "base_url": url})
-    return with_tools(config, tools, Surroundings(environ={}))
-
-
-def test_native_calls_come_one_by_one_when_complete(provider: str, server: ModelServer) -> None:
-    calls = (ToolUse("walk", {"distance": 20}), ToolUse("nod", {"times": 2}))
-    server.answer = Answer("Well.", tool_calls=calls)
-    schema = {"type": "object", "properties": {"distance": {"type": "number"}}}
-    tools = [ToolSpec("walk", "Walk.", schema), ToolSpec("nod", "Nod.", {"type": "object", "properties": {}})]
-    client = with_native_calls(provider, server, *tools)
-    events = list(client.stream(REQUEST, cancel=CancelToken()))
-    client.close()
-    made = [(e.name, e.arguments) for e in events if isinstance(e, ToolCall)]
-    assert made == [("walk", '{"distance": 20}'), ("nod", '{"times": 2}')]
-    assert text_of(events) == "Well." and events[-1] == Finished("tool_calls")
-    assert len(server.requests[0].body["tools"]) == 2
-
-
-def test_a_native_call_is_reported_before_the_next_one_is_complete(provider: str, server: ModelServer) -> None:
-    calls = (ToolUse("walk", {"distance": 20}), ToolUse("nod", {"times": 2}))
-    server.answer = Answer(tool_calls=calls)
-    server.inject(Fault.silence(after_chars=20, seconds=30.0))  # 16 characters of the first call's arguments, 4 of the next
-    client = with_native_calls(provider, server, ToolSpec("walk", "Walk.", {"type": "object"}))
-    events: Any = client.stream(REQUEST, cancel=CancelToken())
-    assert next(e.name for e in events if isinstance(e, ToolCall)) == "walk"
-    assert server.completed == 0
-    client.close()

@@ -11,6 +11,7 @@ import logging
 import re
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -19,13 +20,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bench.native_calls import ToolCall, ToolSpec, with_tools
 from bench.replay.recording import RecordingModelClient
 from bench.simulated_model.model_server import Answer, Fault, ModelServer, ToolUse
 from planners.models.base import CancelToken, Finished, Message, ModelError, ModelRequest, Surroundings, TextDelta
 from planners.models.config import NO_KEY, ModelConfig
 from planners.models.factory import make_client
 from planners.models.scrubber import AHEAD, REMOVED, Scrubber, Secrets, known_secrets
+from planners.prompts.grammar import Tool
 
 KEY = "sk-proj-Zq8_vT3kWm-P4xYb9Lr2Nc7Hd5Fg1Js6Aa0Ee/Uu+Ii"
 OTHER = "gsk_9fJ2kLm4Qp7RsT1vXz3Bc6Dn8"
@@ -229,10 +230,11 @@ def test_a_key_in_an_answer_is_neither_given_out_nor_recorded(provider: str, ser
 
 def test_a_key_in_a_native_call_is_not_given_out(provider: str, server: ModelServer) -> None:
     server.answer = Answer(tool_calls=(ToolUse("walk", {"distance": KEY, "way": quote(OTHER, safe="")}),))
-    client = with_tools(config_for(provider, server), [ToolSpec("walk", "Walk.", {"type": "object"})], AROUND)
-    calls = [e for e in client.stream(REQUEST, cancel=CancelToken()) if isinstance(e, ToolCall)]
+    client = make_client(config_for(provider, server), surroundings=AROUND)
+    request = replace(REQUEST, tools=(Tool("walk", "Walk.", {"type": "object"}),))
+    said = "".join(e.text for e in client.stream(request, cancel=CancelToken()) if isinstance(e, TextDelta))
     client.close()
-    assert json.loads(calls[0].arguments) == {"distance": REMOVED, "way": REMOVED}
+    assert said == f'<walk distance="{REMOVED}" way="{REMOVED}"/>'
 
 
 BREAKS = {

@@ -31,7 +31,14 @@ class Desk:
     recollect = staticmethod(lambda then: then(()))
 
     def __init__(self, instruction: str, delay_s: float) -> None:
-        self.settings = {"prompt": "full", "history_tokens": 0, "max_turns": 3, "max_output_tokens": 500, "deadline_s": 60.0}
+        self.settings = {
+            "prompt": "full",
+            "dialect": "xml",
+            "history_tokens": 0,
+            "max_turns": 3,
+            "max_output_tokens": 500,
+            "deadline_s": 60.0,
+        }
         self.clock, self.told, self.text, self.cancelled = VirtualClock(), [], "", False  # type: ignore[var-annotated]
         self.stream_id, self.ended = "s1", False
         self._delay_s = delay_s

@@ -134,11 +134,6 @@ def history(made: StreamPlanner) -> str:
     return "\n".join(m.text for m in request.messages[:-1])
 
 
-def test_a_prompt_that_is_not_known_is_named() -> None:
-    with pytest.raises(ValueError, match="'shrot'; use full or short"):
-        planner(prompt="shrot")
-
-
 def test_history_is_bounded_by_tokens_and_keeps_the_newest() -> None:
     made = planner(history_tokens=300)
     for number in range(30):

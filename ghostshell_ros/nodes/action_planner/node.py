@@ -31,11 +31,11 @@ from ghostshell_ros.wire.process_messages import plan_of
 from ghostshell_ros.wire.qos import LATCHED, PLANS, SENSORS, STREAM
 from ghostshell_ros.wire.values import ros_text, seconds
 from planners.judging import Judgement, SentenceJudge
-from planners.models.base import tokens_in
-from planners.models.config import ModelConfig
+from planners.models.base import Message, ModelRequest, prompt_tokens
+from planners.models.config import ModelConfig, fault_of_dialect
 from planners.plan import Plan
 from planners.prompts.blocks import Layer
-from planners.prompts.prompt import PROMPTS
+from planners.prompts.grammar import stream_front
 from planners.strategy import Parameter, load_strategies, parameters_of
 from skill_kernel.codes import TaskCode
 from skill_kernel.config.sections import CAUSE_CHARS, shown
@@ -111,6 +111,8 @@ class ActionPlanner(RuntimeNode):
         self.steady_timer(BEAT_S, self._beat)
         self.create_service(Interrupt, "~/interrupt", self._interrupt)
         self.create_service(JudgeCondition, "judge_condition", self._judge_condition)
+        if why := fault_of_dialect(settings["dialect"], settings["prompt"], config_of(self, "model")):
+            raise NodeStartError(f"parameter dialect: {why}")
         self._check_context(config_of(self, "model"))
         prepare_models(self, (self._client, self._fast), self._prepare)
 
@@ -119,8 +121,8 @@ class ActionPlanner(RuntimeNode):
         if config.context_tokens is None:
             return
         written = sum(self._desk.settings[name] for name in ("history_tokens", "max_output_tokens"))
-        made = PROMPTS[self._desk.settings["prompt"]](self._robot.facts(), self._robot.routines.list())
-        prompt = tokens_in(made) * 4 // 3
+        front = stream_front(self._robot.facts(), self._robot.routines.list(), self._desk.settings)
+        prompt = prompt_tokens(ModelRequest(messages=(Message("user", ""),), **front)) * 4 // 3
         if prompt + written > config.context_tokens:
             why = f"the prompt has about {prompt} tokens, the conversation and an answer up to {written} more"
             remedy = "serve it with a longer one (Ollama: OLLAMA_CONTEXT_LENGTH, llama.cpp: --ctx-size) and say so there"

@@ -12,6 +12,7 @@ from typing import Any
 
 from ghostshell.msg import LlmChunk, ProcessState
 
+from function_tokens.markup import value_text
 from function_tokens.parsing.tokens import FunctionToken, TokenKind
 from function_tokens.routines import RoutineError, to_source
 from ghostshell_ros.runtime.layer_model import LayerModel
@@ -367,10 +368,7 @@ class PlannedProcess:
         )
 
     def recollect(self, then: Callable[[Sequence[str]], None]) -> None:
-        if any(map(self.thinks, self._roles)):
-            self.desk.memory.ask(self.process_id, self._task.instruction, lambda lines: self._guarded(then, lines))
-        else:
-            then(())
+        self.desk.memory.ask(self.process_id, self._task.instruction, lambda lines: self._guarded(then, lines))
 
     def open(self, turn: int) -> ChunkStream:
         self._next_turn = max(self._next_turn, turn + 1)
@@ -388,7 +386,7 @@ class PlannedProcess:
 
     def call(self, skill: str, /, **arguments: Any) -> PendingCall:
         call = PendingCall(skill, arguments, self._guarded)
-        attributes = {name: text_of(value) for name, value in arguments.items()}
+        attributes = {name: value_text(value) for name, value in arguments.items()}
         try:
             stream = self.perform([FunctionToken(TokenKind.SCF, skill, attributes)])
         except RoutineError as error:
@@ -407,8 +405,3 @@ class PlannedProcess:
         if not self.finished:
             self.finished = True
             self._plan_ended(code, why)
-
-
-def text_of(value: object) -> str:
-    """Return a typed argument as a stream writes it."""
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

@@ -13,8 +13,9 @@ from function_tokens.parsing.asides import CONTROL
 from function_tokens.routines import Routine
 from function_tokens.scheduling.calls import TEXT
 from planners.models.base import Message, ModelRequest, tokens_in
+from planners.models.tool_calls import answered, with_results
 from planners.prompts.blocks import Layer
-from planners.prompts.grammar import StreamGrammar
+from planners.prompts.grammar import stream_front
 from planners.prompts.prompt import PROMPTS, CallReport, RobotFacts, build_turn_prompt
 from planners.strategies.turns import MAX_TURNS, NOTHING, Known, PlanEnded, TurnPlanner, TurnPlanning, TurnResult
 from planners.strategy import ModelRole, Parameter, PlannerIO, Planning, RobotView, Strategy, Task
@@ -53,7 +54,7 @@ class Conversation:
         others = [m for plan in self._plans if plan is not own for m in plan]
         newest, left = list[Message](), self._tokens
         for message in reversed([*others, *own]):
-            left -= tokens_in(message.text)
+            left -= tokens_in(message.whole)
             if left < 0:
                 break
             newest.insert(0, message)
@@ -81,9 +82,7 @@ class StreamPlanner(TurnPlanner):
     ) -> None:
         super().__init__(robot, settings)
         self._routines = routines
-        if settings["prompt"] not in PROMPTS:
-            raise ValueError(f"the parameter prompt is '{settings['prompt']}'; use {' or '.join(PROMPTS)}")
-        self._prompted = PROMPTS[settings["prompt"]]
+        self._tools = settings["dialect"] == "tools"
         self._conversation = conversation or Conversation(settings["history_tokens"])
         self._said = self._conversation.begin()
         self._failures = 0
@@ -100,15 +99,17 @@ class StreamPlanner(TurnPlanner):
             whole = text[:MAX_ANSWER_CHARS]
             text = whole[: max(whole.rfind(">"), whole.rfind(" ")) + 1] or whole
         if text.strip():
-            self._said.append(Message("assistant", text))
+            self._said.append(answered(text) if self._tools else Message("assistant", text))
 
     def forget(self) -> None:
         self._conversation.forget()
 
     def follow(self, result: TurnResult, known: Known = NOTHING) -> ModelRequest | PlanEnded:
         step = self._next(result, known)
-        if isinstance(step, PlanEnded) and step.code not in (0, TaskCode.CANCELLED):
-            self._conversation.forget(self._said)
+        if isinstance(step, PlanEnded):
+            self._tell([*result.calls, *result.running])
+            if step.code not in (0, TaskCode.CANCELLED):
+                self._conversation.forget(self._said)
         return step
 
     def _next(self, result: TurnResult, known: Known) -> ModelRequest | PlanEnded:
@@ -137,16 +138,34 @@ class StreamPlanner(TurnPlanner):
         self.turn += 1
         return self._asked(known, results=result.calls, running=result.running, repairs=result.repairs)
 
-    def _asked(self, known: Known, results: Sequence[CallReport], **happened: Any) -> ModelRequest:
+    def _tell(self, reports: Sequence[CallReport]) -> Sequence[CallReport]:
+        """Give the native calls of the last answer their results; return the reports that belong to none."""
+        if not (self._said and self._said[-1].calls):
+            return reports
+        calls, left = with_results(self._said[-1].calls, reports, self.robot.options.builtin_names)
+        self._said[-1] = replace(self._said[-1], calls=calls)
+        return left
+
+    def _asked(
+        self, known: Known, results: Sequence[CallReport], running: Sequence[CallReport] = (), repairs: Sequence[str] = ()
+    ) -> ModelRequest:
         """Keep the turn without its observation: a later turn has its own, which is the present one."""
         routines = list(self._routines())
-        prompt = partial(build_turn_prompt, self.instruction, turn=self.turn, source=self.sender, results=results, **happened)
+        left = self._tell([*results, *running])
+        prompt = partial(
+            build_turn_prompt,
+            self.instruction,
+            turn=self.turn,
+            source=self.sender,
+            results=[report for report in left if report in results],
+            running=[report for report in left if report in running],
+            repairs=repairs,
+        )
         earlier = _alternating(self._conversation.before(self._said))
         self._said.append(Message("user", prompt()))
         message = Message("user", prompt(observation=known.observation, memory=known.memory), tuple(known.images))
-        request = self.request(self._prompted(self.robot, routines), (*earlier, message))
-        grammar = StreamGrammar(self.robot.skills, self.robot.options, [routine.name for routine in routines])
-        return replace(request, turn=self.turn, done=results, grammar=grammar)
+        request = self.request("", (*earlier, message))
+        return replace(request, turn=self.turn, done=results, **stream_front(self.robot, routines, self.settings))
 
 
 class Stream(Strategy):
@@ -157,7 +176,16 @@ class Stream(Strategy):
     parameters = (
         MAX_TURNS,
         Parameter(
-            "prompt", "full", "what the model is shown of the functions: full, or short for a small model with a grammar"
+            "prompt",
+            "full",
+            "what the model is shown of the functions: full, or short for a small model with a grammar",
+            choices=tuple(PROMPTS),
+        ),
+        Parameter(
+            "dialect",
+            "xml",
+            "how the model calls functions: xml in its text, or tools for one that was trained to call a provider's own",
+            choices=("xml", "tools"),
         ),
         Parameter("history_tokens", 3000, "about so many tokens of earlier messages a request carries", 0, 1_000_000),
     )
@@ -177,7 +205,8 @@ def _alternating(history: Iterable[Message]) -> list[Message]:
     joined: list[Message] = []
     for message in history:
         if joined and joined[-1].role == message.role:
-            joined[-1] = Message(message.role, f"{joined[-1].text}\n\n{message.text}")
+            texts = filter(None, (joined[-1].text, message.text))
+            joined[-1] = Message(message.role, "\n\n".join(texts), calls=(*joined[-1].calls, *message.calls))
         elif joined or message.role == "user":
             joined.append(message)
     if joined and joined[-1].role == "user":
