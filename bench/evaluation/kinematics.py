@@ -312,7 +312,7 @@ class Drivers:
     ) -> DriverResult:
         base = self._building.robot.base
         assert base is not None
-        motion = DriveMotion(base, self._building.pose, distance=distance, lateral=lateral, turn=turn)
+        motion = DriveMotion(base, distance=distance, lateral=lateral, turn=turn)
         end = self._move(motion, stop)
         moved = {"distance": motion.moved.x, "lateral": motion.moved.y, "turn": motion.moved.yaw}
         return DriverResult(end.ok, end.error_code, end.error_msg, end.cancelled, moved)
@@ -330,7 +330,7 @@ class Drivers:
             x, y, yaw = at["x"], at["y"], 2.0 * math.atan2(turned["z"], turned["w"])
         end = self._go(building.way(x, y), (x, y), stop)
         if end.ok:
-            end = self._move(DriveMotion(base, building.pose, turn=math.remainder(yaw - building.yaw, math.tau)), stop)
+            end = self._move(DriveMotion(base, turn=math.remainder(yaw - building.yaw, math.tau)), stop)
         left = math.dist((x, y), (building.x, building.y))
         return DriverResult(end.ok, end.error_code, end.error_msg, end.cancelled, {"distance_left": left})
 
@@ -348,7 +348,7 @@ class Drivers:
                     lambda t=turn: {"turn": t},
                     lambda x=x, y=y: {"distance": math.dist((x, y), (building.x, building.y))},
                 ):
-                    end = self._move(DriveMotion(base, building.pose, **motion()), stop)
+                    end = self._move(DriveMotion(base, **motion()), stop)
                     if not end.ok:
                         if end.error_code:
                             text = f"the way to ({goal[0]:.2f}, {goal[1]:.2f}) was blocked and no other was found in time"

@@ -17,7 +17,6 @@ from ghostshell_ros.runtime.node import Health, Level
 from ghostshell_ros.wire.values import yaw_of
 from skill_kernel.config.sections import nearest
 from skill_kernel.safety.base_gate import Velocity
-from skill_kernel.skills.drivers import Pose2D
 
 PROGRESS_M = 0.02
 """Progress that a move has to make within `stall_s`."""
@@ -82,9 +81,15 @@ class _Drive(Move):
     def __init__(self, driver: BaseDriver, goal: Goal) -> None:
         super().__init__(driver, goal)
         request = goal.request
-        self._motion: DriveMotion | None = None
         self._stall = StallWatch(driver.stall_s, PROGRESS_M)
-        self._made(Pose2D(0.0, 0.0, 0.0))
+        self._motion = DriveMotion(
+            driver.base,
+            distance=request.distance,
+            lateral=request.lateral,
+            turn=request.turn,
+            max_linear=request.max_linear,
+            max_angular=request.max_angular,
+        )
         if max(abs(request.distance), abs(request.lateral)) > driver.max_distance:
             text = f"a way of {request.distance:.2f}, {request.lateral:.2f} m is longer than {driver.max_distance:g} m allow"
             raise DriverRefusal(Drive.Goal.BAD_GOAL, text)
@@ -92,25 +97,9 @@ class _Drive(Move):
             text = f"a turn of {request.turn:.2f} rad is larger than {driver.max_turn:g} rad allow"
             raise DriverRefusal(Drive.Goal.BAD_GOAL, text)
 
-    def begin(self) -> None:
-        assert self.driver.pose is not None
-        self._motion = self._made(self.driver.pose)
-
-    def _made(self, start: Pose2D) -> DriveMotion:
-        request = self.goal.request
-        return DriveMotion(
-            self.driver.base,
-            start,
-            distance=request.distance,
-            lateral=request.lateral,
-            turn=request.turn,
-            max_linear=request.max_linear,
-            max_angular=request.max_angular,
-        )
-
     def wish(self, now: float) -> Velocity | None:
         driver = self.driver
-        assert self._motion is not None and driver.pose is not None
+        assert driver.pose is not None
         wish = self._motion.step(driver.pose)
         if wish is not None and self._stall.stalled(now, self._motion.left):
             moved = self._motion.moved
@@ -125,7 +114,7 @@ class _Drive(Move):
 
     def report(self) -> dict[str, Any]:
         pose = self.driver.pose
-        if self._motion is None or pose is None:
+        if not self._moving or pose is None:
             return {}
         self._motion.step(pose)
         moved = self._motion.moved

@@ -119,9 +119,8 @@ class Move(Job):
         super().__init__(driver, goal)
         self._moving = False
 
-    @abstractmethod
     def begin(self) -> None:
-        """Start; the driver's pose is known. Raises DriverRefusal."""
+        """Start; the driver's pose is known. May raise DriverRefusal."""
 
     @abstractmethod
     def wish(self, now: float) -> Velocity | None:

@@ -225,13 +225,7 @@ class Nav2Navigator(Navigator):
         self._client = GoalClient(driver, NavigateToPose, action)
         self._destination: Destination | None = None
         self._sent: SentGoal | None = None
-        self._end: tuple[GoalEnd, Any] | None = None
-        self._begun_at = self._sent_at = self._heard_at = 0.0
         self._at: Pose2D | None = None
-        self._left = math.inf
-        self._stall = StallWatch(patience_s, PROGRESS_M)
-        self._detours = 0
-        self._wish: tuple[float, Velocity] = (-math.inf, STILL)
         driver.create_subscription(Twist, "cmd_vel_nav2", self._on_velocity, SENSORS)
 
     def complaint(self) -> str:
@@ -239,12 +233,12 @@ class Nav2Navigator(Navigator):
         return "" if self._client.server_is_ready() else self._absent()
 
     def begin(self, destination: Destination) -> None:
-        self._destination = destination
-        self._sent = self._end = self._at = None
+        self._destination, self._sent, self._at = destination, None, None
+        self._end: tuple[GoalEnd, Any] | None = None
         self._begun_at = self._driver.steady_now()
         self._left, self._detours = math.inf, 0
         self._stall = StallWatch(self._patience_s, PROGRESS_M)
-        self._wish = (-math.inf, STILL)
+        self._wish: tuple[float, Velocity] = (-math.inf, STILL)
 
     def step(self, now: float) -> Velocity | None:
         goal = self._destination

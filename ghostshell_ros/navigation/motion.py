@@ -77,7 +77,7 @@ BAD_GOAL = 442
 
 
 class DriveMotion:
-    """Move from where the base stands to (distance, lateral) m in its frame there, and by `turn` rad.
+    """Move from where the base stands at the first step to (distance, lateral) m in its frame there, and by `turn` rad.
 
     A base that can move sideways goes straight to the place while it turns. One that cannot goes `distance` along its
     line first and then turns; a lateral way is refused. Turns may be more than a full one.
@@ -86,7 +86,6 @@ class DriveMotion:
     def __init__(
         self,
         base: BaseConfig,
-        start: Pose2D,
         *,
         distance: float = 0.0,
         lateral: float = 0.0,
@@ -106,7 +105,7 @@ class DriveMotion:
         if lateral and not self._sideways:
             raise DriverRefusal(BAD_GOAL, "this base cannot move sideways: turn, drive and turn back")
         self._base = base
-        self._start = start
+        self._start: Pose2D | None = None
         self._goal = (distance, lateral)
         self._way = math.hypot(distance, lateral)
         self._turn = turn
@@ -126,6 +125,7 @@ class DriveMotion:
 
     def step(self, pose: Pose2D) -> Velocity | None:
         """Return the velocity to wish for at `pose`, or None when the move is done."""
+        self._start = self._start or pose
         here = seen_from(self._start, pose)
         self._heading += wrapped(here.yaw - self._heading)
         self.moved = Pose2D(here.x, here.y, self._heading)

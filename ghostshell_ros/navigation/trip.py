@@ -210,7 +210,7 @@ class Trip:
         if self._yaw is None:
             return None
         turn = math.remainder(self._yaw - pose.yaw, 2 * math.pi)
-        self._last_turn = DriveMotion(self._base, pose, turn=turn)
+        self._last_turn = DriveMotion(self._base, turn=turn)
         self._stall = StallWatch(self._blocked_s, 0.02)
         return self._turn_at_goal(now, pose)
 

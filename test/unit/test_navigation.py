@@ -79,10 +79,10 @@ def test_a_move_ends_where_it_should(base: BaseConfig, distance: float, lateral:
     bench.world.x, bench.world.y, bench.world.yaw = 1.0, -2.0, 2.0
     if lateral and base is WHEELED:
         with pytest.raises(DriverRefusal, match="sideways"):
-            DriveMotion(base, bench.pose, distance=distance, lateral=lateral, turn=turn)
+            DriveMotion(base, distance=distance, lateral=lateral, turn=turn)
         return
     start = bench.pose
-    moved = driven(bench, DriveMotion(base, start, distance=distance, lateral=lateral, turn=turn))
+    moved = driven(bench, DriveMotion(base, distance=distance, lateral=lateral, turn=turn))
     assert (moved.x, moved.y, moved.yaw) == pytest.approx((distance, lateral, turn), abs=0.06)
     really = seen_from(start, bench.pose)
     assert (really.x, really.y) == pytest.approx((distance, lateral), abs=0.06)
@@ -90,7 +90,7 @@ def test_a_move_ends_where_it_should(base: BaseConfig, distance: float, lateral:
 
 def test_a_move_keeps_to_the_speed_it_was_given() -> None:
     bench = Bench(FlatWorld([(-9, -9, -9, 9)]))
-    motion = DriveMotion(LEGGED, bench.pose, distance=1.0, max_linear=0.2)
+    motion = DriveMotion(LEGGED, distance=1.0, max_linear=0.2)
     fastest = 0.0
     while (wish := motion.step(bench.pose)) is not None:
         bench.walk(wish)
@@ -101,7 +101,7 @@ def test_a_move_keeps_to_the_speed_it_was_given() -> None:
 @pytest.mark.parametrize("wrong", [{"distance": math.nan}, {"turn": math.inf}, {"distance": 1.0, "max_linear": -0.1}])
 def test_a_move_that_cannot_be_meant_is_refused(wrong: dict[str, float]) -> None:
     with pytest.raises(DriverRefusal) as refused:
-        DriveMotion(LEGGED, Pose2D(0, 0, 0), **wrong)
+        DriveMotion(LEGGED, **wrong)
     assert refused.value.code == BAD_GOAL
 
 
