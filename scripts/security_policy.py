@@ -50,8 +50,11 @@ MAY_BE: Mapping[str, Mapping[tuple[str, str], list[str]]] = {
     "sim": {("topics", "publish"): ["/clock"]},
     "observer": {("topics", "subscribe"): ["/tf"]},
     "skill_kernel": {("topics", "subscribe"): ["/tf", "camera/image_raw"]},
-    "action_planner": {("topics", "subscribe"): ["camera/image_raw"]},
-    "task_planner": {("topics", "subscribe"): [*HEARD, "kernel_state", "observation", "processes"]},
+    "action_planner": {("topics", "subscribe"): ["camera/image_raw"], ("services", "request"): ["/query_memory"]},
+    "task_planner": {
+        ("topics", "subscribe"): [*HEARD, "kernel_state", "observation", "processes"],
+        ("services", "request"): ["/query_memory"],
+    },
     "base_driver": {("topics", "subscribe"): ["cmd_vel_nav2"], ("actions", "call"): ["navigate_to_pose"]},
     "/memory": {("topics", "subscribe"): FOREIGN, ("services", "reply"): ["/query_memory"]},
     "teleop": {

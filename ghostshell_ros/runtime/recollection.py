@@ -19,13 +19,13 @@ DEADLINE_S = 0.2
 
 
 class Recollection:
-    """Ask once a process. On the executor's thread only."""
+    """Ask once a process, where a language model is there to be told. On the executor's thread only."""
 
-    def __init__(self, node: RuntimeNode) -> None:
+    def __init__(self, node: RuntimeNode, *, thinks: bool) -> None:
         self._node = node
         about = "what the robots' memory holds of a task fills so much of a prompt at most, 0: nothing [tokens]"
         self._tokens = node.declare("memory_tokens", MEMORY_TOKENS, about, 0, 10_000)
-        self._client = ServiceClient(node, QueryMemory, MEMORY) if self._tokens else None
+        self._client = ServiceClient(node, QueryMemory, MEMORY) if self._tokens and thinks else None
 
     def ask(self, process_id: str, task: str, then: Callable[[Sequence[str]], object]) -> None:
         """Hand the lines of the block MEMORY to `then`, once: none at once where no memory is running, none at the deadline."""

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from operator import itemgetter
 
-from planners.language.questions import names, read, readable, times_in
+from planners.language.questions import MAX_QUESTION, names, read, readable, times_in
 from planners.memory.answers import MANY, Answer, age, clock, is_evidence, sight
 from planners.memory.query import MAX_LIMIT, Query, words_of
 from planners.memory.records import Kind, Record, Viewer
@@ -14,8 +14,6 @@ from planners.memory.store import Store
 from planners.models.base import tokens_in
 from planners.prompts.prompt import MEMORY_TOKENS, remembered
 
-MAX_TASK = 1000
-"""Characters of a task that are looked at."""
 ROOMS = 3
 """Lines about one thing at most: its newest sighting in each room."""
 SHOWN_IDS, SHOWN_CHARS = 3, 300
@@ -27,7 +25,7 @@ class Recollection:
 
     def __init__(self, store: Store, task: str, answer: Callable[[str], Answer], viewer: Viewer | None, now_s: float) -> None:
         self._store, self._answer, self._viewer, self._now_s = store, answer, viewer, now_s
-        self._task = " ".join(task.split())[:MAX_TASK]
+        self._task = " ".join(task.split())[:MAX_QUESTION]
 
     def chosen(self, tokens: int = MEMORY_TOKENS) -> Answer:
         """Return the lines, the most telling first, with the records they stand on; their block has so many tokens at most."""

@@ -62,7 +62,7 @@ def test_who_may_clear_a_halt_approve_instruct_and_ask_is_a_person() -> None:
     assert who("rq/kalos/control_haltRequest") == {"operator", "safety"}
     assert who("rq/kalos/compile_reflexRequest") == {"operator", "approver", "mind", "process_scheduler"}
     assert who("rq/kalos/run_task/_action/send_goalRequest") == who("rt/instruction") == {"operator"}
-    assert who("rq/query_memoryRequest") == {*PEOPLE, "skill_kernel"}
+    assert who("rq/query_memoryRequest") == {*PEOPLE, "skill_kernel", "mind", "action_planner", "task_planner"}
     assert who("rq/kalos/haltRequest") == {*PEOPLE}
     nodes = {"teleop", "mind", "process_scheduler", "lifecycle_manager", "skill_kernel"}
     assert who("rq/kalos/request_haltRequest") == {*PEOPLE, *nodes}

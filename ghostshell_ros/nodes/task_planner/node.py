@@ -58,8 +58,9 @@ class TaskPlannerNode(RuntimeNode):
         self._events = EventWriter(self, ModelEvent, Notice)
         self._models = LayerModel(self, {Layer.S2: self._client}, self._events, self._budget)
         self._timers_clock = SteadyClock(self)
-        memory = Recollection(self)
-        if not self._models.thinks(Layer.S2):
+        thinks = self._models.thinks(Layer.S2)
+        memory = Recollection(self, thinks=thinks)
+        if not thinks:
             return
         self._scene, self._memory = Scene(self, robot), memory
         self._make_system = partial(system_prompt, subtasks=self._settings["max_subtasks"])
