@@ -62,11 +62,6 @@ class MovingDriver(Driver):
         self.create_subscription(LaserScan, "scan", self._on_scan, SENSORS)
         self.watch_gate()
 
-    def free(self, busy: int) -> None:
-        """Raise DriverRefusal with the action's code `busy` while a goal of this node moves the base."""
-        if self.jobs:
-            raise DriverRefusal(busy, "another goal of this driver moves the base: cancel it or wait for its end")
-
     @property
     def map_frame(self) -> str:
         """Return `map`, with the prefix that the odometry's frame may have."""
@@ -115,7 +110,8 @@ class Move(Job):
     ODOMETRY_LOST: int = CallCode.DRIVER_UNAVAILABLE
 
     def __init__(self, driver: MovingDriver, goal: Goal) -> None:
-        driver.free(self.BUSY)
+        if driver.jobs:
+            raise DriverRefusal(self.BUSY, "another goal of this driver moves the base: cancel it or wait for its end")
         super().__init__(driver, goal)
         self._moving = False
 

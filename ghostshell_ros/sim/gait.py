@@ -127,12 +127,8 @@ class Gait:
     def standing(self) -> Vector:
         """Return the joint positions of the stance in rad."""
         feet = self._places.copy()
-        feet[:, 2] = FOOT_RADIUS - self.standing_height()
+        feet[:, 2] = FOOT_RADIUS - POSTURES["stand"].height
         return self.inverse(feet).reshape(12)
-
-    def standing_height(self) -> float:
-        """Return the height of the trunk over the floor, in m."""
-        return POSTURES["stand"].height
 
     @property
     def state(self) -> str:

@@ -7,7 +7,7 @@ import mujoco
 import numpy as np
 import numpy.typing as npt
 
-from ghostshell_ros.sim.gait import JOINTS, Gait
+from ghostshell_ros.sim.gait import JOINTS, POSTURES, Gait
 from ghostshell_ros.sim.world import SimWorld, SimWorldError
 
 IDLE_HOURS, WALK_HOURS, WALK_MPS = 4.0, 1.5, 0.4
@@ -102,7 +102,7 @@ class Legged:
     def _reset(self) -> None:
         self.gait.reset()
         joints = dict(zip(JOINTS, self.gait.standing().tolist(), strict=True))
-        self._world.place(joints, self.gait.standing_height() + 0.005)
+        self._world.place(joints, POSTURES["stand"].height + 0.005)
 
     def _update(self, dt: float) -> None:
         world = self._world

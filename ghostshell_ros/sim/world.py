@@ -103,8 +103,8 @@ class SimWorld:
         named = (i for i in range(self.model.ntex) if self.model.texture(i).name.endswith("_face"))
         self.face_texture = next(named, None)
         """Number of the model's texture for the robot's display (the first named `*_face`), or None without one."""
-        self._face_version = 0
-        self._uploaded: dict[tuple[int, int], int] = {}
+        self._outdated: set[tuple[int, int]] = set()
+        """Sizes whose renderer has not loaded the newest face."""
         self.reset()
 
     @property
@@ -248,7 +248,7 @@ class SimWorld:
         pixels = image[rows][:, columns]
         start = int(self.model.tex_adr[texture])
         self.model.tex_data[start : start + pixels.size] = pixels.reshape(-1)
-        self._face_version += 1
+        self._outdated = set(self._renderers)
 
     def objects(self) -> dict[str, tuple[list[float], list[float]]]:
         """Return position in m and orientation (w, x, y, z) of every named body that stands in the world by itself."""
@@ -283,12 +283,11 @@ class SimWorld:
                     "install libegl1 and libgl1-mesa-dri, or libosmesa6 and set MUJOCO_GL=osmesa"
                 ) from error
         renderer = self._renderers[size]
-        if self._uploaded.get(size) != self._face_version:
-            if self.face_texture is not None:
-                if renderer._gl_context is not None:
-                    renderer._gl_context.make_current()
-                mujoco.mjr_uploadTexture(self.model, renderer._mjr_context, self.face_texture)
-            self._uploaded[size] = self._face_version
+        if size in self._outdated:
+            self._outdated.remove(size)
+            if renderer._gl_context is not None:
+                renderer._gl_context.make_current()
+            mujoco.mjr_uploadTexture(self.model, renderer._mjr_context, self.face_texture)
         renderer.update_scene(self.data, camera)
         return np.array(renderer.render(), dtype=np.uint8)
 
@@ -297,4 +296,3 @@ class SimWorld:
         for renderer in self._renderers.values():
             renderer.close()
         self._renderers.clear()
-        self._uploaded.clear()
