@@ -757,7 +757,7 @@ class Kernel:
         run.deadline.clear()
         if run.ending is not None or not run.spec.open or not body.ok:
             self._end(run, run.result(now_s))
-        elif run.pausing is Pausing.ASKED:  # nothing of an open call moves any more whose skill has returned
+        elif self._holds.causes(run.spec.process_id):  # nothing of an open call moves any more whose skill has returned
             self._park(run)
 
 

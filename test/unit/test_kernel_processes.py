@@ -192,6 +192,17 @@ def test_a_skill_that_may_be_called_anew_is(bench: Bench) -> None:
     assert bench.result("a").outcome is Outcome.DONE
 
 
+def test_an_open_call_whose_skill_ends_with_the_pause_gives_its_subsystem_away(bench: Bench) -> None:
+    bench.start("seek", "a", "p1", open=True)
+    bench.kernel.pause_process("p1", "s3")
+    bench.finish("a", SkillReturn.success("it holds"))
+    assert bench.holders("legs") == () and bench.results["a"] == []
+    bench.kernel.resume_process("p1", "s3")
+    assert bench.holders("legs") == ("a",)
+    bench.kernel.reset("a")
+    assert (bench.result("a").outcome, bench.result("a").message) == (Outcome.DONE, "it holds")
+
+
 def test_one_that_does_not_tell_how_far_it_came_ends(bench: Bench) -> None:
     bench.start("haul", "a", "p1")
     bench.kernel.pause_process("p1", "s3")
