@@ -28,39 +28,29 @@ CLEAR_HINT = "clear the halt first: ghostshell clear"
 GAP_S = 0.1
 """Time for which an event waits for the one that its node wrote before it on another topic."""
 
-_HEAD = {"stamp_s", "robot", "node", "session", "seq"}
-_CONVERTED = {"kind", "outcome", "channels"}
-_PLAIN = {
-    kind: tuple(f.name for f in fields(kind) if f.name not in _HEAD | _CONVERTED | {"error_code"}) for kind in EVENT_CLASSES
-}
+_HEAD = {"robot", "node", "session", "seq"}
+"""Fields that all events share with the head of their messages, beside the stamp."""
+_FIELDS = {kind: tuple(f.name for f in fields(kind) if f.name not in _HEAD | {"stamp_s"}) for kind in EVENT_CLASSES}
 
 
 def to_message(event: RunEvent, head: ghostshell.msg.EventHead) -> Any:
     """Return the message of an event."""
     kind = type(event)
-    values: dict[str, Any] = {name: getattr(event, name) for name in _PLAIN[kind]}
-    values = {name: ros_text(value) if isinstance(value, str) else value for name, value in values.items()}
-    values.update(head=head, kind=event.kind.value, error_code=int(event.error_code))
+    given = {name: getattr(event, name) for name in _FIELDS[kind]}
+    values = {name: ros_text(value) if isinstance(value, str) else value for name, value in given.items()}
+    values["kind"] = event.kind.value
     if isinstance(event, CallEvent):
-        values["outcome"] = OUTCOME_NUMBERS.get(event.outcome, 0) if event.outcome else 0
-    if isinstance(event, CallEvent | ProcessEvent | Notice):
-        values["channels"] = list(event.channels)
-    return MESSAGES[kind](**values)
+        values["outcome"] = OUTCOME_NUMBERS[event.outcome] if event.outcome else 0
+    return MESSAGES[kind](head=head, **values)
 
 
 def from_message(kind: type[RunEvent], message: Any) -> RunEvent:
     """Return the event of a message, also of one decoded from a recording. Raises ValueError for an unknown kind of event."""
-    head = message.head
-    values = {name: getattr(message, name) for name in _PLAIN[kind]}
-    values.update(
-        kind=KINDS[kind](message.kind),
-        error_code=message.error_code,
-        stamp_s=seconds(head.stamp),
-        **{name: getattr(head, name) for name in ("robot", "node", "session", "seq")},
-    )
-    if kind is CallEvent:
+    values = {name: getattr(message, name) for name in _FIELDS[kind]} | {name: getattr(message.head, name) for name in _HEAD}
+    values.update(kind=KINDS[kind](message.kind), stamp_s=seconds(message.head.stamp))
+    if "outcome" in values:
         values["outcome"] = OUTCOMES.get(message.outcome)
-    if kind in (CallEvent, ProcessEvent, Notice):
+    if "channels" in values:
         values["channels"] = tuple(message.channels)
     return kind(**values)
 
