@@ -10,8 +10,8 @@ from typing import Any
 
 import yaml
 
-UNBOUNDED = {"process_tokens": 0, "hour_tokens": 0}
-"""Trials follow one another for hours; what one costs must not slow the next one down."""
+APART = {"process_tokens": 0, "hour_tokens": 0, "memory_tokens": 0}
+"""Trials follow one another for hours; what one costs must not slow the next one down, and its world not be remembered."""
 TRUTH_HZ = 20.0
 
 
@@ -21,7 +21,7 @@ def settings(
     models: Mapping[str, Mapping[str, Any]],
     parameters: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> Path:
-    """Copy the configuration `shipped` to `folder`, with unbounded budgets and true poses told often enough to
+    """Copy the configuration `shipped` to `folder`, with unbounded budgets, nothing of the memory in prompts, and true poses told often enough to
     count nods, `models` known by name, and further `parameters` of nodes; its path."""
     shutil.copytree(shipped, folder, dirs_exist_ok=True)
     named = folder / "models.yaml"
@@ -34,7 +34,7 @@ def settings(
         for name, node in nodes.items() if isinstance(nodes, dict) else ():
             known = node.get("ros__parameters") if isinstance(node, dict) else None
             if isinstance(known, dict):
-                wanted: dict[str, object] = {name: value for name, value in UNBOUNDED.items() if name in known}
+                wanted: dict[str, object] = {name: value for name, value in APART.items() if name in known}
                 wanted |= {"ground_truth_rate_hz": TRUTH_HZ} if "ground_truth_rate_hz" in known else {}
                 wanted |= (parameters or {}).get(name.removeprefix("/**/"), {})
                 known.update(wanted)
