@@ -21,8 +21,8 @@ def settings(
     models: Mapping[str, Mapping[str, Any]],
     parameters: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> Path:
-    """Copy the configuration `shipped` to `folder`, with unbounded budgets, nothing of the memory in prompts, and true poses told often enough to
-    count nods, `models` known by name, and further `parameters` of nodes; its path."""
+    """Copy the configuration `shipped` to `folder`, with trials kept apart and true poses told often enough to count nods,
+    `models` known by name, and further `parameters` of nodes; its path."""
     shutil.copytree(shipped, folder, dirs_exist_ok=True)
     named = folder / "models.yaml"
     listed = yaml.safe_load(named.read_text(encoding="utf-8"))
