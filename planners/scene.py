@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from skill_kernel.events import CallEvent
 from skill_kernel.observation.model import FieldValue, Kind, Observation, Pose, SeenObject
-from skill_kernel.processes.process import Process
+from skill_kernel.processes.process import Process, ProcessSource
 
 IN_SIGHT_S = 1.0
 """Age up to which a detection counts as seen; an older one is only followed."""
@@ -31,6 +31,21 @@ class Present:
     running: Sequence[CallEvent] = ()
     steady_s: float = 0.0
     time_s: float = 0.0
+
+
+EARLIER_TASKS, EARLIER_S = 3, 1800.0
+"""Tasks before one that prompts show, if they have ended so recently."""
+
+
+def earlier_tasks(present: Present, process_id: str) -> list[dict[str, str]]:
+    """Return the newest tasks that a person gave and that have ended, oldest first, as prompts show them."""
+    ended = [
+        {"instruction": process.instruction, "achieved": process.achievement.name}
+        for process in present.processes
+        if process.source is ProcessSource.USER and process.process_id != process_id
+        if process.ended_s and present.time_s - process.ended_s <= EARLIER_S
+    ]
+    return ended[-EARLIER_TASKS:]
 
 
 @dataclass(frozen=True)

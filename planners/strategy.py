@@ -73,12 +73,14 @@ class Parameter:
 
 @dataclass(frozen=True)
 class Task:
-    """Hold the task of one process. `done`: calls of it that ended before it was planned here."""
+    """Hold the task of one process. `done`: calls of it that ended before it was planned here. `earlier`: the tasks before it,
+    as prompts show them (`earlier_tasks`)."""
 
     process_id: str
     instruction: str
     sender: str = ""
     done: Sequence[CallReport] = ()
+    earlier: Sequence[Mapping[str, str]] = ()
 
 
 # -- what happens -----------------------------------------------------------------------------------------------------

@@ -13,6 +13,7 @@ from ghostshell_ros.wire.codec import filled
 from ghostshell_ros.wire.values import seconds, time_message
 from planners.plan import GlobalEvent, Plan, Subtask, SubtaskStatus
 from planners.prompts.prompt import CallReport
+from skill_kernel.codes import Achievement
 from skill_kernel.events import read_arguments
 from skill_kernel.processes.process import Process, ProcessSource, ProcessStatus
 
@@ -45,10 +46,11 @@ def process_state(process: Process) -> ProcessState:
 
 
 def process_of(state: ProcessState) -> Process:
-    """Return what a message tells of a process: its task, its status and its times."""
+    """Return what a message tells of a process: its task, its status, what was achieved and its times."""
     same = ("process_id", "instruction", "door", "sender", "strategy", "message")
     told: dict[str, Any] = {name: getattr(state, name) for name in same}
     told |= {"created_s": seconds(state.created), "ended_s": seconds(state.ended)}
+    told |= {"achievement": Achievement(state.achievement)}
     return Process(source=ProcessSource(state.source), status=ProcessStatus(state.status), **told)
 
 

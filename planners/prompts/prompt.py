@@ -18,7 +18,7 @@ from planners.prompts.blocks import Layer, block, front, quoted, text_beside
 from skill_kernel.events import CallEvent
 from skill_kernel.observation.accessors import Accessor
 from skill_kernel.observation.render import signatures
-from skill_kernel.robot import WaypointConfig
+from skill_kernel.robot import AnswerKind, WaypointConfig
 from skill_kernel.skills.arguments import Limits, choices, opened
 from skill_kernel.skills.skill import MAIN, Limited, Skill, content_marker, plain_value
 
@@ -215,7 +215,7 @@ class RobotFacts:
     places: Mapping[str, WaypointConfig] = field(default_factory=dict)
     first_actions: Sequence[str] = ()
     resume_motion: str = ""
-    examples: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    examples: Mapping[AnswerKind, Mapping[str, str]] = field(default_factory=dict)
 
     @property
     def things(self) -> tuple[str, ...]:

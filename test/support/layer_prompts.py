@@ -21,8 +21,15 @@ from planners.processes import advisor
 from planners.prompts.blocks import block
 from planners.prompts.prompt import CallReport, GrammarOptions, RobotFacts
 from planners.strategies.layered import prompts
-from planners.strategies.layered.prompts import first_action_message, first_action_system, step_message, step_system
+from planners.strategies.layered.prompts import (
+    background_of,
+    first_action_message,
+    first_action_system,
+    step_message,
+    step_system,
+)
 from planners.strategies.stream.stream_planner import StreamPlanner
+from planners.strategy import Task
 from skill_kernel.observation.accessors import accessors_of
 
 Observation = Mapping[str, Any]
@@ -81,7 +88,9 @@ def first_action(instruction: str, observation: Observation) -> str:
 
 def planned(instruction: str, observation: Observation, plan: Plan | None = None, done: Sequence[CallReport] = ()) -> str:
     """S2's answer."""
-    text = prompts.plan_message(instruction, "", plan=plan, calls=done, why=["a test asks"], observation=observation)
+    text = prompts.plan_message(
+        background_of(Task("p1", instruction)), plan=plan, calls=done, why=["a test asks"], observation=observation
+    )
     return answer(Question(S2, (text,)))
 
 
@@ -112,8 +121,7 @@ def steps(
 ) -> str:
     """S1's answer for the subtask of this number."""
     text = step_message(
-        instruction,
-        "",
+        background_of(Task("p1", instruction)),
         plan=plan.subtasks,
         subtask=plan.subtasks[at],
         observation=observation,

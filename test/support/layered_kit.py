@@ -20,6 +20,7 @@ from bench.reading import read_blocks
 from bench.virtual_clock import VirtualClock
 from function_tokens.mapper import Refusal
 from function_tokens.parsing.parser import StreamingParser
+from function_tokens.routines import RoutineStore
 from function_tokens.scheduling.calls import Call
 from function_tokens.scheduling.scheduler import Scheduler
 from planners.language.client import rest_of
@@ -246,6 +247,8 @@ class Bench:
         way_back: str = "",
         judge: Judge | None = None,
         agrees: bool = True,
+        routines: RoutineStore | None = None,
+        earlier: Sequence[dict[str, str]] = (),
     ) -> None:
         """`agrees`: System 2 agrees whenever the task is held for done; else it never looks again."""
         self.clock = VirtualClock()
@@ -261,7 +264,7 @@ class Bench:
         self._mapper = mapper()
         self._plans = plans
         self.settings: dict[str, Any] = {**DEFAULTS, **(settings or {})}
-        self.task = Task("p1", instruction, "a test")
+        self.task = Task("p1", instruction, "a test", earlier=earlier)
         self.about = RobotFacts(
             "stub",
             "",
@@ -270,7 +273,7 @@ class Bench:
             first_actions=tuple(first_actions),
             resume_motion=way_back,
         )
-        self.routines: Any = None
+        self.routines: Any = routines or SimpleNamespace(list=tuple)
         self.memory: Sequence[str] = ()
         self.budget: tuple[bool, float, str] = (True, 0.0, "")
         self.body = Body(self.clock)
@@ -291,6 +294,7 @@ class Bench:
             self._run_event,
             new_call_id=lambda: f"c{next(self.ids)}",
             conditions=AssumedConditions({}, None),
+            routines=self.routines if isinstance(self.routines, RoutineStore) else None,
         )
         self.body.scheduler = self.scheduler
 

@@ -3,12 +3,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from bench.reading import read_blocks
 from bench.virtual_clock import VirtualClock
+from function_tokens.routines import Routine
 from planners.models.base import ModelRequest
 from planners.models.model_call import AnswerEnd
 from planners.plan import Plan
@@ -66,6 +67,8 @@ class Bench:
     adopted: int = 0
     done: list[CallReport] = field(default_factory=list)
     begun_paused: bool = False
+    earlier: Sequence[Mapping[str, str]] = ()
+    routines: Sequence[Routine] = ()
 
     def __post_init__(self) -> None:
         self.clock = VirtualClock()
@@ -74,9 +77,10 @@ class Bench:
         self.told: list[tuple[str, ...]] = []
         self.allowed: tuple[bool, float, str] = (True, 0.0, "")
         self.planner = TaskPlanner(
-            Task("p", self.instruction, "ann", self.done),
+            Task("p", self.instruction, "ann", self.done, self.earlier),
             system=lambda: "LAYER s2\nrules",
             fields=FIELDS,
+            routines=lambda: self.routines,
             model=self,
             made_by="stub",
             publish=self.plans.append,

@@ -10,7 +10,6 @@ import pytest
 from kalos_fake import config, registry
 
 from bench.simulated_model.robot import skills_in
-from function_tokens.builtins import STEP_NAMES
 from function_tokens.mapper import Mapped, Mapper
 from function_tokens.parsing.parser import StreamingParser
 from function_tokens.parsing.tokens import TokenKind

@@ -15,7 +15,8 @@ from planners.language.client import OfflineClient
 from planners.language.questions import read
 from planners.models.base import Message, ModelError, ModelRequest
 from planners.prompts.prompt import GrammarOptions, RobotFacts
-from planners.scene import Present
+from planners.scene import EARLIER_S, Present, earlier_tasks
+from skill_kernel.codes import Achievement
 from skill_kernel.events import CallEvent, CallKind
 from skill_kernel.observation.accessors import accessors_of
 from skill_kernel.observation.model import FieldValue, Kind, Observation, Pose, SeenObject, Value
@@ -255,3 +256,14 @@ def test_a_stop_that_reaches_no_other_instruction_is_never_reported_as_done(text
 
 def test_a_stop_behind_what_the_same_instruction_begins_is_done() -> None:
     assert "<stop" in COCO.read_wholly("play music and nod twice, then stop the music")
+
+
+def test_the_newest_ended_tasks_of_people_are_those_before_a_new_one() -> None:
+    tasks = [_task(f"nod {i}", ProcessStatus.SUCCESS, ended_s=NOW_S - 50 + i) for i in range(5)]
+    old, idle = _task("old", ProcessStatus.SUCCESS, ended_s=1.0), replace(tasks[0], source=ProcessSource.IDLE)
+    living = _task("walk", ProcessStatus.IN_PROGRESS)
+    present = Present(processes=(old, idle, *tasks, living), time_s=NOW_S + EARLIER_S - 60)
+    failed = replace(tasks[4], achievement=Achievement.NOT_DONE)
+    told = earlier_tasks(replace(present, processes=(*tasks[:4], failed)), "nod 3")
+    assert [task["instruction"] for task in earlier_tasks(present, "walk")] == ["nod 2", "nod 3", "nod 4"]
+    assert told == [{"instruction": f"nod {i}", "achieved": "NOT_DONE" if i == 4 else "OPEN"} for i in (1, 2, 4)]

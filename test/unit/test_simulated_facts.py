@@ -15,8 +15,9 @@ from bench.simulated_model.layers import answer
 from bench.simulated_model.prompt import Question
 from planners.plan import Plan, Subtask
 from planners.prompts.prompt import CallReport
-from planners.strategies.layered.prompts import step_message
+from planners.strategies.layered.prompts import background_of, step_message
 from planners.strategies.turns import Known, TurnResult
+from planners.strategy import Task
 
 LOUNGE = observed("lounge", (9.5, 2.5))
 BALL = "Look for a ball in the lounge. If you find one, walk up to it and bark twice."
@@ -25,7 +26,9 @@ BALL = "Look for a ball in the lounge. If you find one, walk up to it and bark t
 def first_step(instruction: str, observation: Observation, *done: CallReport, system: str = S1) -> str:
     """Return the first step of System 1 for a plan that is the instruction itself, as one subtask."""
     subtask = Subtask("t1", instruction)
-    text = step_message(instruction, "", plan=(subtask,), subtask=subtask, observation=observation, room=1, done=done)
+    text = step_message(
+        background_of(Task("p1", instruction)), plan=(subtask,), subtask=subtask, observation=observation, room=1, done=done
+    )
     found = re.search(r"<step>(.*?)</step>", answer(Question(system, (text,))))
     return found[1] if found else ""
 

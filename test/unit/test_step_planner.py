@@ -3,8 +3,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from layered_kit import Asked, Bench, Says
 
+from function_tokens.routines import RoutineStore
 from planners.plan import Plan, Subtask
 from planners.prompts.blocks import Layer
 from skill_kernel.codes import TaskCode
@@ -206,3 +209,24 @@ def test_what_is_achieved_already_drops_the_queue_and_ends_well() -> None:
     bench.plan("walk", revision=2, achieved=True)
     bench.run(20)
     assert bench.ended == [(0, "")] and bench.calls() == ["walk"]
+
+
+def test_a_step_performs_a_routine_and_keeps_a_new_one(tmp_path: Path) -> None:
+    store = RoutineStore(tmp_path / "routines.json", clock=lambda: 0.0)
+    store.save("bow", "for thanks", "<nod/>")
+    kept = '<step><run name="bow"/><save name="twice" description="two nods"><nod/><nod/></save></step><subtask_complete/>'
+    bench = Bench(script(kept), routines=store)
+    bench.plan("bow, and remember two nods")
+    bench.run(20)
+    assert bench.calls().count("nod") == 1 and bench.ended == [(0, "")]
+    assert [routine.name for routine in store.list()] == ["bow", "twice"]
+    (asked,) = bench.model.of()
+    assert asked.blocks["ROUTINES"] == [{"name": "bow", "description": "for thanks"}]
+
+
+def test_steps_are_asked_for_with_the_tasks_before_this_one() -> None:
+    earlier = [{"instruction": "nod three times", "achieved": "DONE"}]
+    bench = Bench(script("<step><nod/></step><subtask_complete/>"), instruction="once more", earlier=earlier)
+    bench.plan("nod three times")
+    bench.run(20)
+    assert bench.model.of()[0].blocks["EARLIER"] == earlier

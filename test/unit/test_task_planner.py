@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 from task_kit import OLD, PLAN, SILENT, WITH_EVENT, Bench, planned
 
+from function_tokens.routines import Routine
 from planners.plan import FALLBACK, SubtaskStatus
 from planners.prompts.prompt import CallReport
 from skill_kernel.codes import ModelCode
@@ -30,6 +31,16 @@ def test_it_asks_at_once_and_publishes_each_subtask_as_its_end_tag_is_written() 
     assert [(p.revision, p.complete) for p in bench.plans] == [(1, False), (2, False), (3, True)]
     assert bench.shown == [("t1", "Find the ball", "ACTIVE"), ("t2", "If so, bark", "PENDING")]
     assert bench.plans[-1].made_by == "stub"
+
+
+def test_it_knows_the_tasks_before_and_what_the_robot_was_taught() -> None:
+    earlier, bow = {"instruction": "bow", "achieved": "DONE"}, Routine("bow", "for thanks", "<nod/>", 0.0)
+    bench = Bench(latency_s=0.0, instruction="once more", earlier=[earlier], routines=[bow])
+    bench.run(0.2)
+    (question,) = bench.asked
+    assert question.blocks["EARLIER"] == [earlier] and question.blocks["ROUTINES"] == [
+        {"name": "bow", "description": "for thanks"}
+    ]
 
 
 def test_a_fence_reasoning_and_wrappers_around_the_plan_do_not_matter() -> None:

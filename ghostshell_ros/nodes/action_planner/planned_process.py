@@ -26,6 +26,7 @@ from planners.judging import SentenceJudge
 from planners.models.base import ModelRequest
 from planners.models.model_call import AnswerEnd, Handle
 from planners.plan import Plan
+from planners.scene import earlier_tasks
 from planners.strategy import (
     Feed,
     Interrupted,
@@ -181,7 +182,8 @@ class PlannedProcess:
 
     def __init__(self, desk: Desk, strategy: Strategy, process: ProcessState) -> None:
         self.desk, self._strategy, self.process_id = desk, strategy, process.process_id
-        self._task = Task(process.process_id, process.instruction, process.sender, call_reports(process))
+        earlier = earlier_tasks(desk.robot.present(), process.process_id)
+        self._task = Task(process.process_id, process.instruction, process.sender, call_reports(process), earlier)
         self._roles = {role.name: role for role in strategy.roles}
         self._planning: Planning | None = None
         self._calls: dict[str, PendingCall] = {}

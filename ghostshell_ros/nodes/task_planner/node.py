@@ -27,6 +27,7 @@ from ghostshell_ros.wire.values import seconds
 from planners.plan import Plan
 from planners.prompts.blocks import Layer
 from planners.prompts.prompt import CallReport
+from planners.scene import earlier_tasks
 from planners.strategies.layered.prompts import system_prompt
 from planners.strategies.layered.task_planner import PARAMETERS, TaskPlanner
 from planners.strategy import Feed, Task, strategies_that_want
@@ -75,6 +76,7 @@ class TaskPlannerNode(RuntimeNode):
 
     def _processes(self, message: ProcessArray) -> None:
         self._budget.processes(message)
+        self._scene.processes(message)
         first, self._heard = not self._heard, True
         known = set()
         for process in message.processes:
@@ -104,11 +106,13 @@ class TaskPlannerNode(RuntimeNode):
             # Above all that a former node can have given out, which made no more than ten revisions a second.
             adopted = 1000 + int(10 * max(0.0, self.now_s() - created_s))
         self._epochs[process.process_id] = process.epoch
+        earlier = earlier_tasks(self._scene.present(), process.process_id)
         planner = self._planners[process.process_id] = TaskPlanner(
-            Task(process.process_id, process.instruction, process.sender, call_reports(process)),
+            Task(process.process_id, process.instruction, process.sender, call_reports(process), earlier),
             system=self._system,
             fields=frozenset(self._scene.about.fields),
             things=self._scene.about.things,
+            routines=self._scene.routines.list,
             model=self._models,
             made_by=self._client.name,
             publish=partial(self._publish, process.process_id),

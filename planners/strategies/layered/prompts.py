@@ -2,10 +2,11 @@
 """Build the prompts of System 1, of its first action and of System 2: static fronts that providers can cache, and one message a
 question with what has changed (TypeGo 6)."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
+from function_tokens.routines import Routine
 from planners.plan import GlobalEvent, Plan, Subtask
 from planners.prompts.blocks import Layer, block, text_beside
 from planners.prompts.prompt import (
@@ -23,6 +24,8 @@ from planners.prompts.prompt import (
     task,
 )
 from planners.strategies.layered.criteria import trace_accessors
+from planners.strategy import Task
+from skill_kernel.robot import AnswerKind
 
 _PLAN_RULES = text_beside(__file__, "plan_rules.txt")
 _STEP_RULES = text_beside(__file__, "step_rules.txt")
@@ -55,7 +58,7 @@ def step_system(robot: RobotFacts) -> str:
     if len(calls) > 1 and not example:
         branches = f'<if cond="always">{calls[1]}</if><else>{calls[0]}</else>'
         example = f"\nExample of an answer: <step>{calls[0]}I am on my way.</step><step>{branches}</step><subtask_complete/>\n"
-    tags = {"wait": options.tag("wait"), "sleep": options.tag("sleep")}
+    tags = {name: options.tag(name) for name in ("wait", "sleep", "run", "save")}
     rules = _STEP_RULES.format(robot=robot.name, example=example, **tags)
     return layer_front(Layer.S1, rules, robot, *_abilities(robot))
 
@@ -67,7 +70,7 @@ def first_action_system(robot: RobotFacts) -> str:
     return layer_front(Layer.S1P, _FIRST_RULES.format(robot=robot.name), robot, code, fields=False)
 
 
-def _picked(robot: RobotFacts, kind: str) -> str:
+def _picked(robot: RobotFacts, kind: AnswerKind) -> str:
     """Return the examples that were picked for the robot."""
     lines = "".join(f"- {asked}\n  {answer}\n" for asked, answer in robot.examples.get(kind, {}).items())
     return f"\nExamples:\n{lines}" if lines else ""
@@ -82,24 +85,33 @@ def _example_calls(robot: RobotFacts) -> list[str]:
     return list(first.values())
 
 
+def background_of(
+    of: Task, *, start: Mapping[str, Any] | None = None, memory: Sequence[str] = (), routines: Iterable[Routine] = ()
+) -> str:
+    """Return what hardly changes while a task lives, for both layers: the task, where it all began (`start`), the tasks before
+    it, lines of the memory, and what the robot was taught."""
+    taught = [{"name": r.name, "description": r.description} for r in routines]
+    return compose(
+        task(of.instruction, of.sender, start),
+        block("EARLIER", of.earlier, f"tasks that have ended; nothing of them is to be done unless TASK says so; {DATA}"),
+        remembered(memory),
+        block("ROUTINES", taught, f"it was taught; {DATA}"),
+    )
+
+
 def plan_message(
-    instruction: str,
-    sender: str,
+    background: str,
     *,
     plan: Plan | None,
     calls: Sequence[CallReport],
     why: Sequence[str],
     observation: Mapping[str, Any] | None,
     claim: str | None = None,
-    start: Mapping[str, Any] | None = None,
-    memory: Sequence[str] = (),
 ) -> str:
-    """Return what System 2 is asked now. `start`: where it all began; `memory`: lines on the task; `claim`: the last step of a task
-    that is held for done, None when it is not."""
+    """Return what System 2 is asked now. `claim`: the last step of a task that is held for done, None when it is not."""
     subtasks, events = (plan.subtasks, plan.events) if plan is not None else ((), ())
     return compose(
-        task(instruction, sender, start),
-        remembered(memory),
+        background,
         block("PLAN", [_subtask(s) for s in subtasks], "as it stands"),
         block("EVENTS", [asdict(e) for e in events], "of the plan; fired: how often it has come true"),
         block("DONE", [c.shown() for c in calls], f"what was really done; {DATA}"),
@@ -115,8 +127,7 @@ def _subtask(subtask: Subtask) -> dict[str, Any]:
 
 
 def step_message(
-    instruction: str,
-    sender: str,
+    background: str,
     *,
     plan: Sequence[Subtask],
     subtask: Subtask,
@@ -128,16 +139,13 @@ def step_message(
     running: Sequence[str | Mapping[str, Any]] = (),
     queue: Sequence[str] = (),
     faults: Sequence[str] = (),
-    start: Mapping[str, Any] | None = None,
-    memory: Sequence[str] = (),
 ) -> str:
-    """Return what has changed, for System 1. `start`: where it all began; `memory`: lines on the task; `done_ids`: subtasks that
-    it knows to be done, whatever the plan says; `room`: steps that may be added."""
+    """Return what has changed, for System 1. `done_ids`: subtasks that it knows to be done, whatever the plan says; `room`:
+    steps that may be added."""
     marked = {x.id: "PENDING" for x in plan if not x.done} | {subtask.id: "ACTIVE"} | dict.fromkeys(done_ids, "DONE")
     responses = [{"condition": e.condition, "response": e.response} for e in fired]
     return compose(
-        task(instruction, sender, start),
-        remembered(memory),
+        background,
         block("PLAN", [x.shown(marked.get(x.id, "")) for x in plan or (subtask,)], "of the task, by the layer above"),
         block("SUBTASK", [subtask.id], "write the steps of this one"),
         block("FIRED", responses, "came true; do the response first"),

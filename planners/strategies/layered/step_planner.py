@@ -19,7 +19,13 @@ from planners.prompts.prompt import CallReport, place
 from planners.scene import MOVED_M, SceneSnapshot, snapshot
 from planners.strategies.layered.criteria import PROOF_S, Criteria, trace_accessors
 from planners.strategies.layered.global_events import GlobalEvents
-from planners.strategies.layered.prompts import first_action_message, first_action_system, step_message, step_system
+from planners.strategies.layered.prompts import (
+    background_of,
+    first_action_message,
+    first_action_system,
+    step_message,
+    step_system,
+)
 from planners.strategies.layered.step_answer import FirstActionReader, StepWriting
 from planners.strategies.layered.step_goals import BAD, Failures, Goals, StepBook, StepEnd, short, stop_sentence
 from planners.strategy import Interrupted, Observed, Paused, PlannerEvent, PlannerIO, Restarted, Resumed, RobotView, Task
@@ -553,8 +559,7 @@ class StepPlanner:
         self._asked, self._skip_told, self._knows_failures = True, False, True
         self._asked_s, self._seen_then = self._io.clock.now(), self._scene().in_sight
         text = step_message(
-            self._task.instruction,
-            self._task.sender,
+            background_of(self._task, start=self._start, memory=self._memory, routines=robot.routines.list()),
             plan=self._goals.plan.subtasks,
             subtask=subtask,
             observation=robot.observed(),
@@ -565,8 +570,6 @@ class StepPlanner:
             running=book.shown_running(),
             queue=book.shown_queue(),
             faults=self._faults,
-            start=self._start,
-            memory=self._memory,
         )
         request = ModelRequest(
             robot.system_prompt(step_system),

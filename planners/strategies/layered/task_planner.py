@@ -8,12 +8,13 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
+from function_tokens.routines import Routine
 from planners.models.base import Message, ModelRequest
 from planners.models.model_call import CallEnd, Model, ModelCall
 from planners.plan import FALLBACK, WHOLE, Plan, Subtask, SubtaskStatus
 from planners.prompts.blocks import Layer
 from planners.prompts.prompt import CallReport, place
-from planners.strategies.layered.prompts import plan_message
+from planners.strategies.layered.prompts import background_of, plan_message
 from planners.strategies.layered.task_answer import TaskAnswer, TaskReader, ending_with, revised, revised_events, with_done
 from planners.strategies.layered.task_reviews import Progress, Reasons, differences, labels, watched
 from planners.strategy import Parameter, Report, Task
@@ -86,9 +87,10 @@ class TaskPlanner:
         clock: Clock,
         settings: Mapping[str, Any],
         things: Collection[str] = (),
+        routines: Callable[[], Iterable[Routine]] = tuple,
         adopted: int = 0,
     ) -> None:
-        self._task, self._things = task, things
+        self._task, self._things, self._routines = task, things, routines
         self._system, self._fields, self._made_by = system, fields, made_by
         self._model, self._publish_plan, self._report = model, publish, report
         self._clock, self._settings = clock, settings
@@ -311,15 +313,12 @@ class TaskPlanner:
         self._asked, self._failed, self._put_off = asked, False, ""
         self._shown |= labels(self._facts)
         text = plan_message(
-            self._task.instruction,
-            self._task.sender,
+            background_of(self._task, start=self._start, memory=self._memory, routines=self._routines()),
             plan=self.plan if self.plan.subtasks else None,
             calls=[*self._calls, *self._running.values()],
             why=why,
             claim=asked.claim,
             observation=self._facts,
-            start=self._start,
-            memory=self._memory,
         )
         request = ModelRequest(
             self._system(),
