@@ -7,10 +7,11 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from threading import Event
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 from ghostshell_ros.navigation.motion import seen_from
 from ghostshell_ros.runtime.data import data_folder
+from skill_kernel import PauseEvent
 from skill_kernel.skills.drivers import Action, Detection, DriverResult, Memory, Pose2D, Senses, StopEvent, map_pose
 from skill_kernel.skills.skill import SkillReturn
 
@@ -18,17 +19,10 @@ PAUSE_LOOK_S = 0.01
 """Time between two looks at stop and pause; short, because a reflex waits for the pause of what it displaces."""
 
 
-class Pause(Protocol):
-    """Define the part of the kernel's pause event a skill needs: `rest` says that the body is at rest, and waits."""
-
-    def is_set(self) -> bool: ...
-    def rest(self) -> None: ...
-
-
 class Control:
     """Tell drivers to stop while the call is paused or to end. `rested_s` is how long the call was paused so far."""
 
-    def __init__(self, stop: Event, pause: Pause, now: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, stop: Event, pause: PauseEvent, now: Callable[[], float] = time.monotonic) -> None:
         self._stop, self._pause, self.now = stop, pause, now
         self.rested_s = 0.0
 

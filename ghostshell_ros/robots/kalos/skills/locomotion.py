@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import Field
 
-from ghostshell_ros.robots.kalos.body import Control, KalosBody, Pause
-from skill_kernel import Limited, SkillReturn, robot_skill
+from ghostshell_ros.robots.kalos.body import Control, KalosBody
+from skill_kernel import Limited, PauseEvent, SkillReturn, robot_skill
 from skill_kernel.kernel.kernel import SkillCaller
 from skill_kernel.robot import RobotConfig
 from skill_kernel.skills.drivers import Pose2D, outcome
@@ -53,20 +53,20 @@ NAV_S = 25.0
 
 
 @robot_skill(subsystem="movement", nominal_s=way_s, stop_s=STOP_S)
-def move_forward(distance_m: Metres = 1.0, *, body: KalosBody, stop_evt: Event, pause_evt: Pause) -> SkillReturn:
+def move_forward(distance_m: Metres = 1.0, *, body: KalosBody, stop_evt: Event, pause_evt: PauseEvent) -> SkillReturn:
     """Walk straight ahead. distance_m: metres. Stands up first if need be, and stops before what is in the way."""
     return _walk(body, distance_m, Control(stop_evt, pause_evt, body.now))
 
 
 @robot_skill(subsystem="movement", nominal_s=lambda distance_m: way_s(distance_m, slower=0.6), stop_s=STOP_S)
-def move_back(distance_m: Metres = 0.5, *, body: KalosBody, stop_evt: Event, pause_evt: Pause) -> SkillReturn:
+def move_back(distance_m: Metres = 0.5, *, body: KalosBody, stop_evt: Event, pause_evt: PauseEvent) -> SkillReturn:
     """Walk backward without turning. distance_m: metres."""
     return _walk(body, -distance_m, Control(stop_evt, pause_evt, body.now))
 
 
 @robot_skill(subsystem="movement", nominal_s=lambda distance_m: way_s(distance_m, slower=0.5), stop_s=STOP_S)
 def strafe(
-    direction: Literal["left", "right"], distance_m: Sideways = 0.5, *, body: KalosBody, stop_evt: Event, pause_evt: Pause
+    direction: Literal["left", "right"], distance_m: Sideways = 0.5, *, body: KalosBody, stop_evt: Event, pause_evt: PauseEvent
 ) -> SkillReturn:
     """Step to the side without turning. distance_m: metres."""
     sign = 1.0 if direction == "left" else -1.0
@@ -75,7 +75,7 @@ def strafe(
 
 
 @robot_skill(subsystem="movement", nominal_s=lambda angle_deg: turn_s(math.radians(angle_deg)), stop_s=STOP_S)
-def rotate(angle_deg: Degrees = 90.0, *, body: KalosBody, stop_evt: Event, pause_evt: Pause) -> SkillReturn:
+def rotate(angle_deg: Degrees = 90.0, *, body: KalosBody, stop_evt: Event, pause_evt: PauseEvent) -> SkillReturn:
     """Turn on the spot. angle_deg: degrees, positive to the left (counter-clockwise), negative to the right."""
     result, done = body.move("turn", math.radians(angle_deg), Control(stop_evt, pause_evt, body.now))
     return outcome(result, f"turned {math.degrees(done):.0f} of {angle_deg:g} degrees")
@@ -83,7 +83,7 @@ def rotate(angle_deg: Degrees = 90.0, *, body: KalosBody, stop_evt: Event, pause
 
 @robot_skill(subsystem="movement", nominal_s=NAV_S, stop_s=STOP_S)
 def nav(
-    x_m: MapMetres, y_m: MapMetres, yaw_deg: Degrees = 0.0, *, body: KalosBody, stop_evt: Event, pause_evt: Pause
+    x_m: MapMetres, y_m: MapMetres, yaw_deg: Degrees = 0.0, *, body: KalosBody, stop_evt: Event, pause_evt: PauseEvent
 ) -> SkillReturn:
     """Navigate to a point of the map around what stands in the way. x_m, y_m: metres, yaw_deg: heading at the end in
     degrees, 0 along x."""
@@ -104,7 +104,7 @@ Area = Literal["hallway", "rooms", "building"]
 
 
 @robot_skill(subsystem="movement", nominal_s=NAV_S, stop_s=STOP_S)
-def goto_waypoint(waypoint: Place, *, body: KalosBody, stop_evt: Event, pause_evt: Pause) -> SkillReturn:
+def goto_waypoint(waypoint: Place, *, body: KalosBody, stop_evt: Event, pause_evt: PauseEvent) -> SkillReturn:
     """Go (navigate, return) to a named place of the building around what stands in the way."""
     result = body.navigate(Control(stop_evt, pause_evt, body.now), waypoint=waypoint)
     left = result.values.get("distance_left", 0.0)
@@ -118,7 +118,7 @@ def patrol(
     *,
     kernel: SkillCaller,
     stop_evt: Event,
-    pause_evt: Pause,
+    pause_evt: PauseEvent,
 ) -> SkillReturn:
     """Patrol: walk from place to place of the hallway, the rooms or the whole building. A place it cannot reach is left
     out and named at the end. rounds: how often."""

@@ -7,9 +7,9 @@ from threading import Event
 from typing import Literal
 
 from ghostshell_ros.navigation.motion import composed, seen_from
-from ghostshell_ros.robots.kalos.body import BLOCKED, FRESH_S, SURE, Control, KalosBody, Pause, SkillEnd
+from ghostshell_ros.robots.kalos.body import BLOCKED, FRESH_S, SURE, Control, KalosBody, SkillEnd
 from ghostshell_ros.robots.kalos.skills.locomotion import PLACES, STOP_S, Near, Seconds, Thing
-from skill_kernel import SkillReturn, robot_skill
+from skill_kernel import PauseEvent, SkillReturn, robot_skill
 from skill_kernel.config.yaml_text import private
 from skill_kernel.kernel.kernel import SkillCaller
 from skill_kernel.skills.drivers import Detection, Pose2D, outcome
@@ -46,7 +46,7 @@ def search(
     body: KalosBody,
     kernel: SkillCaller,
     stop_evt: Event,
-    pause_evt: Pause,
+    pause_evt: PauseEvent,
 ) -> SkillReturn:
     """Find a thing or a person: look around, here on the spot or at every place of the building. Ends facing it, and
     tells how far it is; fails when it is not there."""
@@ -72,7 +72,7 @@ def search(
 
 
 @robot_skill(subsystem="movement", nominal_s=APPROACH_S, stop_s=STOP_S)
-def approach(target: Thing, distance_m: Near = 0.7, *, body: KalosBody, stop_evt: Event, pause_evt: Pause) -> SkillReturn:
+def approach(target: Thing, distance_m: Near = 0.7, *, body: KalosBody, stop_evt: Event, pause_evt: PauseEvent) -> SkillReturn:
     """Go up to a thing or a person in sight. distance_m: metres to keep. Fails when it is out of sight; search finds
     it."""
     control, rested_s, place = Control(stop_evt, pause_evt, body.now), 0.0, None
@@ -116,7 +116,7 @@ def follow(
     *,
     body: KalosBody,
     stop_evt: Event,
-    pause_evt: Pause,
+    pause_evt: PauseEvent,
 ) -> SkillReturn:
     """Follow a person, or a thing that moves. distance_m: metres to keep. duration_s: seconds; a pause does not count."""
     control = Control(stop_evt, pause_evt, body.now)

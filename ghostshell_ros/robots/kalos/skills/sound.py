@@ -8,15 +8,15 @@ from pydantic import Field
 
 from ghostshell_ros.drivers.speech import say, speaking_s
 from ghostshell_ros.drivers.tunes import TUNES
-from ghostshell_ros.robots.kalos.body import Control, KalosBody, Pause
-from skill_kernel import ContentStream, SkillReturn, robot_skill
+from ghostshell_ros.robots.kalos.body import Control, KalosBody
+from skill_kernel import ContentStream, PauseEvent, SkillReturn, robot_skill
 from skill_kernel.skills.drivers import DriverResult, outcome
 
 STOP_S = 0.3
 
 
 @robot_skill(subsystem="sound", nominal_s=lambda text="": speaking_s(text), stop_s=STOP_S, speaks_text=True)
-def speak(text: ContentStream, *, body: KalosBody, stop_evt: Event, pause_evt: Pause) -> SkillReturn:
+def speak(text: ContentStream, *, body: KalosBody, stop_evt: Event, pause_evt: PauseEvent) -> SkillReturn:
     """Say a text aloud while the robot goes on with what it does. Plain text of the answer is spoken without this tag."""
     control = Control(stop_evt, pause_evt, body.now)
     return say(text, lambda phrase: body.speak(text=phrase, stop=control), stop_evt, control.go_on)
