@@ -8,9 +8,9 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from bench.calls import CallRun
 from bench.evaluation.trace import PoseAt
 from bench.evaluation.truth import turned
-from function_tokens.run_model import CallRun
 from ghostshell_ros.drivers.faces import EMOTIONS
 from skill_kernel.codes import Outcome
 

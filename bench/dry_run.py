@@ -13,12 +13,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+from bench.calls import CallRun
 from bench.virtual_clock import VirtualClock
 from function_tokens.mapper import Mapper
 from function_tokens.parsing.parser import StreamingParser
 from function_tokens.parsing.tokens import FunctionToken, ParseError
 from function_tokens.routines import RoutineStore
-from function_tokens.run_model import CallRun
+from function_tokens.run_model import merged
 from function_tokens.scheduling.calls import Answer, Call, ConditionSource, Role, Verdict
 from function_tokens.scheduling.scheduler import Scheduler, SchedulerSettings
 from skill_kernel.calls import CallResult
@@ -161,11 +162,11 @@ def dry_run(
     clock = VirtualClock()
     executor = VirtualExecutor(clock, stop_time=stop_time)
     run = DryRun()
-    calls: dict[str, CallRun] = {}
+    calls: dict[str, CallEvent] = {}
 
     def on_event(event: RunEvent) -> None:
         if isinstance(event, CallEvent):
-            calls.setdefault(event.call_id, CallRun.of(event)).take(event, event.stamp_s)
+            calls[event.call_id] = merged(calls.get(event.call_id), event, event.stamp_s)
         elif isinstance(event, Notice) and event.error_msg:
             run.notices.append(event.error_msg)
         elif isinstance(event, StreamEvent) and event.kind is StreamKind.TURN_ENDED:
@@ -202,7 +203,7 @@ def dry_run(
     run.repairs = [r.message for r in parser.take_repairs()]
     clock.run()
     run.notices += executor.faults
-    run.calls = [calls[call_id] for call_id in sorted(calls, key=lambda call_id: int(call_id[1:]))]
+    run.calls = [CallRun.of(calls[call_id]) for call_id in sorted(calls, key=lambda call_id: int(call_id[1:]))]
     return run
 
 

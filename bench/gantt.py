@@ -11,7 +11,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from function_tokens.run_model import CallRun, call_label
+from bench.calls import CallRun
+from function_tokens.run_model import call_label
 from skill_kernel.skills.skill import MAIN
 
 if TYPE_CHECKING:

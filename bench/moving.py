@@ -9,7 +9,6 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +16,7 @@ from sensor_msgs.msg import JointState
 from std_msgs.msg import String
 
 from bench.body import Body, borne_out
+from bench.calls import CallRun
 from bench.evaluation.faults import HungError
 from bench.evaluation.listener import Listener, seconds
 from bench.evaluation.robot import SETTLE_S, Robot, brought_up
@@ -24,7 +24,7 @@ from bench.evaluation.settings import settings
 from bench.scoring import Task
 from bench.simulated_model.model_server import Answer, ModelServer, RecordedRequest
 from bench.simulated_model.prompt import instruction_of, turn_of
-from function_tokens.run_model import CallRun
+from function_tokens.run_model import merged
 from ghostshell_ros.runtime.data import config_folder
 from ghostshell_ros.wire.qos import LATCHED, MEASUREMENTS
 from skill_kernel.events import CallEvent, ModelEvent, Notice
@@ -40,7 +40,7 @@ class CocoListener(Listener):
 
     def __init__(self, things: Sequence[str] = ()) -> None:
         super().__init__(ROBOT, things)
-        self.runs: dict[str, CallRun] = {}
+        self.runs: dict[str, CallEvent] = {}
         self.body = Body()
         self.create_subscription(JointState, "joint_states", self._on_joints, MEASUREMENTS)
         self.create_subscription(String, "face", self._on_face, LATCHED)
@@ -55,7 +55,7 @@ class CocoListener(Listener):
         super()._on_event(event)
         if isinstance(event, CallEvent):
             with self.changed:
-                self.runs.setdefault(event.call_id, CallRun.of(event)).take(event, event.stamp_s)
+                self.runs[event.call_id] = merged(self.runs.get(event.call_id), event, event.stamp_s)
 
     def _on_joints(self, message: JointState) -> None:
         with self.changed:
@@ -115,7 +115,7 @@ def perform(robot: Robot, heard: CocoListener, task: Task) -> list[CallRun]:
     _run(robot, task.instruction, task.interrupt_s)
     time.sleep(AFTER_S)
     with heard.changed:
-        calls, body = [replace(run) for run in heard.runs.values()], heard.body
+        calls, body = [CallRun.of(run) for run in heard.runs.values()], heard.body
         body.poses = list(heard.trace.poses)
     return [borne_out(call, body, calls) for call in sorted(calls, key=lambda c: c.start_s or math.inf)]
 

@@ -13,12 +13,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from html import escape
 
+from bench.calls import CallRun
 from bench.performing import Performance, Robot
 from bench.scoring import Shape
 from function_tokens.builtins import BUILTINS
 from function_tokens.parsing.parser import StreamingParser
 from function_tokens.parsing.tokens import TokenKind
-from function_tokens.run_model import CallRun
 from planners.prompts.prompt import Declared, declared
 from skill_kernel.skills.skill import Skill
 

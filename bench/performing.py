@@ -10,11 +10,11 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from bench.calls import CallRun
 from bench.dry_run import dry_run
 from bench.scoring import Task
 from function_tokens.mapper import Mapper
 from function_tokens.routines import Routine, RoutineStore
-from function_tokens.run_model import CallRun
 from planners.models.base import CancelToken, ModelClient, ModelError, ModelRequest, TextDelta
 from planners.prompts.prompt import CallReport, GrammarOptions, RobotFacts
 from planners.strategies.stream.stream_planner import StreamPlanner

@@ -8,8 +8,8 @@ import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 
+from bench.calls import CallRun
 from bench.scoring import NEUTRAL, Task
-from function_tokens.run_model import CallRun
 from planners.models.base import CancelToken, Message, ModelClient, ModelError, ModelRequest, TextDelta
 
 ALWAYS = (

@@ -18,7 +18,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from function_tokens.run_model import CallRun
+from bench.calls import CallRun
 from skill_kernel.codes import Outcome
 from skill_kernel.config.yaml_text import read_yaml
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from skill_kernel.codes import Outcome
@@ -31,54 +31,23 @@ REFLEX = "REFLEX"
 """Source of a reflex's process."""
 
 
-@dataclass
-class CallRun:
-    """Hold one call. Times are None until they are known; `outcome` is None until it has ended."""
+def merged(before: CallEvent | None, event: CallEvent, at_s: float) -> CallEvent:
+    """Return the latest stage of a call, given one more event of it; which call it is, the first event tells.
 
-    call_id: str
-    process_id: str
-    stream_id: str
-    parent_id: str
-    function: str
-    channels: tuple[str, ...]
-    arguments: Mapping[str, Any] = field(default_factory=dict)
-    phase: CallKind = CallKind.QUEUED
-    start_s: float | None = None
-    end_s: float | None = None
-    outcome: Outcome | None = None
-    code: int = 0
-    error: str = ""
-    message: str = ""
+    Its times are on the clock of the caller, -1 until known. An event older than those before tells at most when it began.
+    """
+    first, ended = before or event, event.kind is CallKind.ENDED
+    start_s = at_s if event.kind is CallKind.STARTED else -1.0 if before is None else before.start_s
+    if before is not None and event.kind.value <= before.kind.value:
+        return replace(before, start_s=start_s)
+    about = {name: getattr(first, name) for name in ("process_id", "stream_id", "parent_id", "function", "channels")}
+    start_s = event.start_s if ended and start_s < 0 else start_s
+    return replace(event, **about, start_s=start_s, end_s=at_s if ended else -1.0)
 
-    @classmethod
-    def of(cls, event: CallEvent) -> CallRun:
-        """Return the call that an event is about, without the news in it."""
-        known = (event.call_id, event.process_id, event.stream_id, event.parent_id, event.function, event.channels)
-        return cls(*known, event.arguments)
 
-    @property
-    def outcome_name(self) -> str:
-        """Return the outcome's name; "" before the end."""
-        return self.outcome.value if self.outcome is not None else ""
-
-    @property
-    def running(self) -> bool:
-        """Return whether its skill runs."""
-        return self.start_s is not None and self.phase is not CallKind.ENDED
-
-    def take(self, event: CallEvent, at_s: float) -> bool:
-        """Take an event of the call. Return whether it is news: an older one than those before is none."""
-        if event.kind is CallKind.STARTED:
-            self.start_s = at_s
-        if event.kind.value <= self.phase.value:
-            return False
-        self.phase, self.arguments = event.kind, event.arguments
-        if event.kind is CallKind.ENDED:
-            if self.start_s is None and event.start_s >= 0:
-                self.start_s = event.start_s
-            self.end_s, self.outcome, self.code = at_s, event.outcome, event.error_code
-            self.error, self.message = event.error_msg, event.message
-        return True
+def runs(call: CallEvent) -> bool:
+    """Return whether the skill of a merged call runs."""
+    return call.start_s >= 0 and call.kind is not CallKind.ENDED
 
 
 @dataclass
@@ -108,7 +77,7 @@ class ProcessRun:
     instruction: str = ""
     source: str = ""
     states: deque[State] = field(default_factory=lambda: deque(maxlen=MAX_STATES))
-    calls: dict[str, CallRun] = field(default_factory=dict)
+    calls: dict[str, CallEvent] = field(default_factory=dict)
     usage: tuple[LayerUsage, ...] = ()
     asking: dict[str, Question] = field(default_factory=dict)
     questions: deque[Question] = field(default_factory=lambda: deque(maxlen=MAX_QUESTIONS))
@@ -148,7 +117,7 @@ class RunModel:
 
     def __init__(self) -> None:
         self.processes: dict[str, ProcessRun] = {}
-        self.calls: dict[str, CallRun] = {}
+        self.calls: dict[str, CallEvent] = {}
         self.halts: deque[float] = deque(maxlen=MAX_HALTS)
         self.reflexes: dict[str, str] = {}
         """The sentences of the robot's reflexes by name: what their processes are told to do."""
@@ -200,17 +169,18 @@ class RunModel:
         return True
 
     def _call(self, event: CallEvent, at_s: float) -> bool:
-        call, news = self.calls.get(event.call_id), False
-        if call is None:
-            news = True
+        before = self.calls.get(event.call_id)
+        if before is None:
             self._reflex(event, at_s)
-            call = self.calls[event.call_id] = self.process(event.process_id, at_s).calls[event.call_id] = CallRun.of(event)
+        call = self.calls[event.call_id] = merged(before, event, at_s)
+        self.process(call.process_id, at_s).calls[event.call_id] = call
+        if before is None:
             self._forget_calls()
-        return call.take(event, at_s) or news
+        return before is None or call.kind is not before.kind
 
     def _forget_calls(self) -> None:
         while len(self.calls) > MAX_CALLS:
-            gone = next((c for c in self.calls.values() if c.phase is CallKind.ENDED), next(iter(self.calls.values())))
+            gone = next((c for c in self.calls.values() if c.kind is CallKind.ENDED), next(iter(self.calls.values())))
             del self.calls[gone.call_id]
             del self.processes[gone.process_id].calls[gone.call_id]
 

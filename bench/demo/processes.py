@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bench.gantt import COLOURS, Bar, draw_bar, finish, new_figure
-from function_tokens.run_model import CallRun, ProcessRun, RunModel, State, call_label
+from function_tokens.run_model import ProcessRun, RunModel, State, call_label, runs
+from skill_kernel.events import CallEvent, CallKind
 from skill_kernel.skills.skill import MAIN
 
 if TYPE_CHECKING:
@@ -46,18 +47,18 @@ class ProcessView:
         """Those of which a state is known."""
         return {name: process for name, process in self.model.processes.items() if process.states}
 
-    def subsystems_of(self, call: CallRun) -> tuple[str, ...]:
+    def subsystems_of(self, call: CallEvent) -> tuple[str, ...]:
         """Return where a call runs: text is scheduled on the channel main, and spoken on the subsystem of its skill."""
         return self.text_subsystems if call.function == "text" else call.channels
 
-    def acts(self, process: ProcessRun) -> list[CallRun]:
+    def acts(self, process: ProcessRun) -> list[CallEvent]:
         """Return the calls that have started, without those that only order others."""
-        started = (c for c in process.calls.values() if c.start_s is not None)
+        started = (c for c in process.calls.values() if c.start_s >= 0)
         return [c for c in started if self.subsystems_of(c) != (MAIN,)]
 
-    def running(self, process: ProcessRun, function: str) -> CallRun | None:
+    def running(self, process: ProcessRun, function: str) -> CallEvent | None:
         """Return a call of this function that runs."""
-        return next((c for c in self.acts(process) if c.function == function and c.running), None)
+        return next((c for c in self.acts(process) if c.function == function and runs(c)), None)
 
     def bars(self, process: ProcessRun) -> list[Bar]:
         """Return its questions and its calls as bars."""
@@ -67,10 +68,10 @@ class ProcessView:
             told = "running" if answer is None else "DROPPED" if answer.unwanted else "FAILED" if answer.failed else "ANSWERED"
             end_s = None if question.ended_s is None else question.ended_s - origin_s
             bars.append(Bar((layer + THINKS,), layer, question.begun_s - origin_s, end_s, told))
-        for call in sorted(self.acts(process), key=lambda c: c.start_s or 0.0):
+        for call in sorted(self.acts(process), key=lambda c: c.start_s):
             label = call_label(call.function, call.arguments)
-            end_s = None if call.end_s is None else call.end_s - origin_s
-            start_s, told = (call.start_s or 0.0) - origin_s, call.outcome_name or "running"
+            end_s = call.end_s - origin_s if call.kind is CallKind.ENDED else None
+            start_s, told = call.start_s - origin_s, call.outcome_name or "running"
             bars.append(Bar(self.subsystems_of(call), label, start_s, end_s, told))
         return bars
 

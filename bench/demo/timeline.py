@@ -7,12 +7,14 @@ from pathlib import Path
 
 from ghostshell.msg import FunctionToken
 
+from bench.calls import CallRun
 from bench.gantt import draw_timeline
 from function_tokens.markup import attribute, escape
 from function_tokens.run_model import RunModel
 from ghostshell_ros.runtime.node import RuntimeNode
 from ghostshell_ros.wire.qos import STREAM
 from ghostshell_ros.wire.values import seconds
+from skill_kernel.events import CallKind
 
 MAX_TITLE = 220
 
@@ -28,7 +30,8 @@ class StreamListener:
         """Write a PNG of the calls and the stream of a process."""
         tokens = [token for token in self._tokens if token.process_id == process_id]
         written_s = [seconds(token.stamp) for token in tokens]
-        calls = [call for call in model.calls.values() if call.process_id == process_id and call.end_s is not None]
+        ended = (c for c in model.calls.values() if c.process_id == process_id and c.kind is CallKind.ENDED)
+        calls = [CallRun.of(call) for call in ended]
         origin_s = min([*written_s, *(call.start_s for call in calls if call.start_s is not None)], default=0.0)
         draw_timeline(
             sorted(calls, key=lambda call: call.end_s or 0.0),

@@ -16,6 +16,7 @@ from diagnostic_msgs.msg import DiagnosticArray
 from ghostshell.action import RunTask
 from ghostshell.msg import KernelState, ProcessHeartbeat
 
+from function_tokens.run_model import runs
 from ghostshell_ros.cli.robot_client import WAIT_S, absent
 from ghostshell_ros.cli.run_view import RunListener, RunScreen, RunView, counted
 from ghostshell_ros.runtime.goal_client import GoalClient, GoalEnd, SentGoal
@@ -355,7 +356,7 @@ class Follower:
 
     def _settled(self, sent: Sent, now_s: float) -> bool:
         process = self.client.view.model.processes.get(sent.process_id)
-        ended = process is not None and process.ended and not any(call.running for call in process.calls.values())
+        ended = process is not None and process.ended and not any(map(runs, process.calls.values()))
         return now_s - self._heard_s > (QUIET_END_S if ended or not sent.process_id else SETTLE_S)
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from ghostshell.msg import Plan, ProcessArray, ProcessState, ReflexStateArray, StepQueue, Subtask
 
-from function_tokens.run_model import REFLEX_ID, CallRun, ProcessRun, RunModel, call_label, reflex_name
+from function_tokens.run_model import REFLEX_ID, ProcessRun, RunModel, call_label, reflex_name, runs
 from function_tokens.scheduling.queues import MOST_SHOWN
 from ghostshell_ros.runtime.node import OF_A_COMMAND, RuntimeNode
 from ghostshell_ros.wire.events import read_events
@@ -280,7 +280,7 @@ class RunView:
         doing = []
         for process_id, process in self._living():
             thinks = [f"{NAMES.get(x, x)} thinks for {now_s - q.begun_s:.0f} s" for x, q in process.asking.items()]
-            moves = [f"{call_label(c.function, c.arguments)} for {_running_s(c, now_s):.0f} s" for c in _moving(process)]
+            moves = [f"{call_label(c.function, c.arguments)} for {now_s - c.start_s:.0f} s" for c in _moving(process)]
             what = f"{process.status.lower()} for {now_s - process.states[-1].begin_s:.0f} s" if process.states else "begins"
             who = "" if len(self._living()) == 1 else f"{self.number(process_id)}  "
             doing.append(who + (", ".join(moves + thinks) or f"{what}{f' ({process.why})' if process.why else ''}"))
@@ -288,7 +288,7 @@ class RunView:
 
     def rows(self, now_s: float) -> list[tuple[str, str, str]]:
         """Return a row for the reflexes and for each loop of each living process: its name, its state and its cost."""
-        acting = [c for c in self.model.calls.values() if c.running and c.process_id.startswith(REFLEX_ID)]
+        acting = [c for c in self.model.calls.values() if runs(c) and c.process_id.startswith(REFLEX_ID)]
         reflexes = ", ".join(f"{reflex_name(c.process_id)}: {call_label(c.function, c.arguments)}" for c in acting)
         rows = [("S0 reflexes", reflexes or "watch", "no model")]
         for process_id, process in self._living():
@@ -299,7 +299,7 @@ class RunView:
             for name in (x for x in NAMES if x in known):
                 rows.append((f"  {NAMES[name]}", _doing(process, name, now_s), _layer_cost(process, name)))
             moves = [
-                f"{_running_s(c, now_s):.1f} s {call_label(c.function, c.arguments)} [{'+'.join(c.channels)}]"
+                f"{now_s - c.start_s:.1f} s {call_label(c.function, c.arguments)} [{'+'.join(c.channels)}]"
                 for c in _moving(process)
             ]
             steps = f"{counted(process.steps_done, 'step')} done" if process.steps_done else ""
@@ -375,15 +375,11 @@ def counted(number: int, what: str) -> str:
     return f"{number} {what}{'s' * (number != 1)}"
 
 
-def _moving(process: ProcessRun) -> list[CallRun]:
+def _moving(process: ProcessRun) -> list[CallEvent]:
     """Return the calls that act; those of a paused process have not ended, and stand still."""
     if process.status == ProcessStatus.PAUSED.name:
         return []
-    return [c for c in process.calls.values() if c.running and c.function not in UNLISTED]
-
-
-def _running_s(call: CallRun, now_s: float) -> float:
-    return now_s - (now_s if call.start_s is None else call.start_s)
+    return [c for c in process.calls.values() if runs(c) and c.function not in UNLISTED]
 
 
 def _doing(process: ProcessRun, name: str, now_s: float) -> str:

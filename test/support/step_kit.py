@@ -9,17 +9,18 @@ from dataclasses import dataclass, field
 
 from shell_kit import mapper
 
+from bench.calls import CallRun
 from bench.dry_run import VirtualExecutor
 from bench.virtual_clock import VirtualClock
 from function_tokens.parsing.parser import StreamingParser
 from function_tokens.routines import RoutineStore
-from function_tokens.run_model import CallRun
+from function_tokens.run_model import merged
 from function_tokens.scheduling.calls import Answer, Call, Verdict
 from function_tokens.scheduling.queues import StepQueue
 from function_tokens.scheduling.scheduler import Scheduler, SchedulerSettings
 from skill_kernel.calls import CallResult
 from skill_kernel.codes import CallCode, Outcome
-from skill_kernel.events import CallKind, EventKind, RunEvent
+from skill_kernel.events import CallEvent, CallKind, EventKind, RunEvent
 
 
 class Asked:
@@ -174,10 +175,5 @@ class Plan:
 
 def ended_calls(events: Sequence[RunEvent]) -> list[CallRun]:
     """Return the calls that have ended, in that order."""
-    ended = []
-    for event in events:
-        if event.kind is CallKind.ENDED:
-            call = CallRun.of(event)
-            call.take(event, event.stamp_s)
-            ended.append(call)
-    return ended
+    ended = (event for event in events if isinstance(event, CallEvent) and event.kind is CallKind.ENDED)
+    return [CallRun.of(merged(None, event, event.stamp_s)) for event in ended]

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from bench.body import Body, borne_out
+from bench.calls import CallRun
 from bench.evaluation.trace import PoseAt
-from function_tokens.run_model import CallRun
 from skill_kernel.codes import Outcome
 
 

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from shell_kit import mapper
 from step_kit import Plan, Told
 
+from bench.calls import CallRun
 from bench.dry_run import AssumedConditions, DryRun, call_line, dry_run
-from function_tokens.run_model import CallRun
 from function_tokens.scheduling.calls import Call
 from function_tokens.scheduling.queues import StepQueue
 from skill_kernel.codes import Outcome
