@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Try a reflex on recorded observations: when it would have fired, on what, and what it would have done."""
 
+from __future__ import annotations
+
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from reflexes.loop import Ended, Firing, ReflexLoop
@@ -32,31 +34,58 @@ class WouldFire:
     calls: tuple[str, ...]
 
 
-@dataclass
-class DryRunReport:
-    """Hold what came of a dry run. `held_s`: how long the condition was true, `unknown_s`: how long a field it needs was stale,
-    `cut`: there were too many observations, and the later ones were left out."""
+def dry_run(loaded: LoadedRule, observations: Iterable[Observation], vocabulary: Vocabulary) -> DryRun:
+    """Evaluate a rule on observations, in the order of their stamps. Actions succeed and last as long as their skills say."""
+    run, ticks = DryRun(loaded, vocabulary), 0
+    for observation in observations:
+        before = run.seen
+        if before is not None:
+            if observation.stamp <= before.stamp:
+                continue
+            if ticks >= MOST_TICKS:
+                run.cut = True
+                break
+            ticks += 1 + run.tick_until(before.stamp, observation.stamp)
+        run.observe(observation)
+    return run
 
-    observations: int = 0
-    span_s: float = 0.0
-    held_s: float = 0.0
-    unknown_s: float = 0.0
-    fired: list[WouldFire] = field(default_factory=list)
-    disabled: str = ""
-    cut: bool = False
-    mean_us: float = 0.0
-    longest_us: float = 0.0
+
+class DryRun:
+    """Perform actions by noting what they ask for, each of which ends when its skills would have, and hold what came of it.
+
+    `held_s`: how long the condition was true, `unknown_s`: how long a field it needs was stale, `cut`: there were too many
+    observations, and the later ones were left out.
+    """
+
+    def __init__(self, loaded: LoadedRule, vocabulary: Vocabulary) -> None:
+        self._vocabulary = vocabulary
+        self.observations = 0
+        self.span_s = self.held_s = self.unknown_s = 0.0
+        self.fired: list[WouldFire] = []
+        self.cut = False
+        self._loop = ReflexLoop(vocabulary.accessors, self, lambda loaded, why: None)
+        self._loop.set_rules([loaded])
+        (self._watch,) = self._loop.watches
+        self.seen: Observation | None = None
+        self._begin_s = 0.0
+        self._due: list[tuple[float, Firing]] = []
+
+    @property
+    def disabled(self) -> str:
+        """Return why the rule would have been disabled, "" if it would not."""
+        return self._watch.disabled
 
     def text(self) -> str:
         """Return the report in sentences, for the person who approves."""
         if not self.observations:
             return "There are no recorded observations to try it on; let the observer run for a while."
-        times = "once" if len(self.fired) == 1 else f"{len(self.fired)} times"
+        watch, times = self._watch, "once" if len(self.fired) == 1 else f"{len(self.fired)} times"
         times = times if self.fired else "never"
         unknown = f" and could not be told for {self.unknown_s:.1f} s (stale fields)" if self.unknown_s else ""
+        mean_us, longest_us = watch.cost_s / watch.evaluations * 1e6, watch.longest_s * 1e6
         lines = [
             f"In {self.observations} observations of {self.span_s:.0f} s it would have fired {times}. Its condition held for "
-            f"{self.held_s:.1f} s{unknown}. An evaluation took {self.mean_us:.0f} µs, {self.longest_us:.0f} µs at most."
+            f"{self.held_s:.1f} s{unknown}. An evaluation took {mean_us:.0f} µs, {longest_us:.0f} µs at most."
         ]
         for firing in self.fired[:MOST_TOLD]:
             seen = ", ".join(f"{name} {_shown(value)}" for name, value in firing.seen.items())
@@ -69,46 +98,13 @@ class DryRunReport:
             lines.append(f"It would have been disabled: {self.disabled}.")
         return "\n".join(lines)
 
-
-def dry_run(loaded: LoadedRule, observations: Iterable[Observation], vocabulary: Vocabulary) -> DryRunReport:
-    """Evaluate a rule on observations, in the order of their stamps. Actions succeed and last as long as their skills say."""
-    rehearsal = _Rehearsal(loaded, vocabulary)
-    report, ticks = rehearsal.report, 0
-    for observation in observations:
-        before = rehearsal.seen
-        if before is not None:
-            if observation.stamp <= before.stamp:
-                continue
-            if ticks >= MOST_TICKS:
-                report.cut = True
-                break
-            ticks += 1 + rehearsal.tick_until(before.stamp, observation.stamp)
-        rehearsal.observe(observation)
-    watch = rehearsal.loop.watches[0]
-    if watch.evaluations:
-        report.mean_us, report.longest_us = watch.cost_s / watch.evaluations * 1e6, watch.longest_s * 1e6
-    return report
-
-
-class _Rehearsal:
-    """Perform actions by noting what they ask for; each ends when its skills would have."""
-
-    def __init__(self, loaded: LoadedRule, vocabulary: Vocabulary) -> None:
-        self._vocabulary = vocabulary
-        self.report = DryRunReport()
-        self.loop = ReflexLoop(vocabulary.accessors, self, lambda _, why: setattr(self.report, "disabled", why))
-        self.loop.set_rules([loaded])
-        self.seen: Observation | None = None
-        self._begin_s = 0.0
-        self._due: list[tuple[float, Firing]] = []
-
     def observe(self, observation: Observation) -> None:
         if self.seen is None:
             self._begin_s = observation.stamp
         self.seen = observation
-        self.loop.observe(observation, observation.stamp)
-        self.report.observations += 1
-        self.report.span_s = observation.stamp - self._begin_s
+        self._loop.observe(observation, observation.stamp)
+        self.observations += 1
+        self.span_s = observation.stamp - self._begin_s
 
     def tick_until(self, begin_s: float, end_s: float) -> int:
         """Tick until the next observation, or only through the beginning of a long gap, in which everything grows stale.
@@ -121,35 +117,34 @@ class _Rehearsal:
             if not now < later < end_s:
                 break
             self._pass(now, later)
-            self.loop.tick(later)
+            self._loop.tick(later)
             now = later
         self._pass(now, end_s)
         return ticks
 
     def _pass(self, now: float, later: float) -> None:
         """Count how long the condition held or was unknown, and end what is over by then."""
-        watch = self.loop.watches[0]
-        self.report.held_s += later - now if watch.holds else 0.0
-        self.report.unknown_s += later - now if watch.holds is None and not watch.disabled else 0.0
+        self.held_s += later - now if self._watch.holds else 0.0
+        self.unknown_s += later - now if self._watch.holds is None and not self.disabled else 0.0
         for due in [entry for entry in self._due if entry[0] <= later]:
             self._due.remove(due)
-            self.loop.ended(due[1], Ended.DONE, due[0])
+            self._loop.ended(due[1], Ended.DONE, due[0])
 
     def start(self, firing: Firing) -> None:
         assert self.seen is not None
         now, took_s, calls = firing.since_s, 0.0, []
-        while (request := self.loop.advance(firing, True, now)) is not None:
+        while (request := self._loop.advance(firing, True, now)) is not None:
             calls.append(call_text(request))
             took_s += self._lasts(request)
         accessors, view = self._vocabulary.accessors, View(self.seen, self._vocabulary.accessors, now)
         seen = {name: _asked(view, name) for name in firing.loaded.guarded.accessors if not accessors[name].parameters}
-        self.report.fired.append(WouldFire(now - self._begin_s, seen, tuple(calls)))
+        self.fired.append(WouldFire(now - self._begin_s, seen, tuple(calls)))
         self._due.append((now + took_s, firing))
 
     def cancel(self, firing: Firing, cause: str) -> None:
         """End what is cancelled at once."""
         self._due = [entry for entry in self._due if entry[1] is not firing]
-        self.loop.ended(firing, Ended.NOT_NOW, self.seen.stamp if self.seen is not None else 0.0, cause)
+        self._loop.ended(firing, Ended.NOT_NOW, self.seen.stamp if self.seen is not None else 0.0, cause)
 
     def _lasts(self, request: SkillRequest) -> float:
         skill = self._vocabulary.skills.get(request.name) or OWN_ACTIONS[request.name]

@@ -8,13 +8,13 @@ from guard_corpus import rule
 from reflex_kit import vocabulary
 
 from reflexes import dry_run as dry_run_module
-from reflexes.dry_run import DryRunReport, dry_run
+from reflexes.dry_run import DryRun, dry_run
 from reflexes.rule import LoadedRule, Rule
 from skill_kernel.guard import compile_guarded
 from skill_kernel.observation.model import FieldValue, Kind, Observation, Sector
 
 
-def tried(*stamps: float) -> DryRunReport:
+def tried(*stamps: float) -> DryRun:
     source = rule()
     kept = Rule(name="keep_off", sentence="keep off", source=source, model="by hand", created_s=0.0)
     loaded = LoadedRule(kept, compile_guarded(source, vocabulary()))
