@@ -15,7 +15,6 @@ from geometry_msgs.msg import TransformStamped, Twist
 from ghostshell.action import NavigateTo
 from nav_msgs.msg import OccupancyGrid as OccupancyGridMessage
 from nav_msgs.msg import Odometry, Path
-from rclpy.qos import DurabilityPolicy, QoSProfile
 from sensor_msgs.msg import LaserScan
 from std_msgs.msg import Header
 from tf2_msgs.msg import TFMessage
@@ -63,7 +62,6 @@ class Navigator:
         """Release threads."""
 
 
-TF_STATIC = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
 MAP_S = 1.0
 """Time between two published maps."""
 SCAN_S, IDLE_SCAN_S = 0.2, 1.0
@@ -92,7 +90,7 @@ class GridNavigator(Navigator):
         self._published = -1
         self._map = driver.create_publisher(OccupancyGridMessage, "map", LATCHED)
         self._plan = driver.create_publisher(Path, "plan", LATCHED)
-        self._tf_static = driver.create_publisher(TFMessage, "/tf_static", TF_STATIC)
+        self._tf_static = driver.create_publisher(TFMessage, "/tf_static", LATCHED)
         driver.on_odometry, driver.on_scan = self._located, self._scanned
         driver.steady_timer(MAP_S, self._publish_map)
 

@@ -129,11 +129,15 @@ def metres_per_rad(step_s: float, sweep: float) -> float:
 
 @dataclass(frozen=True)
 class Stride:
-    """Describe a half step: its time in s, the sweep of a coxa in rad, and the m or rad the body moves for each rad of it."""
+    """Describe a half step: its time in s, the sweep of a coxa in rad, and the m or rad the body moves for each rad of it.
+
+    `even` where only an even number of them keeps the course, because the zigzag of an odd one leaves it.
+    """
 
     step_s: float
     sweep: float
     per_rad: float
+    even: bool = False
 
     @property
     def reach(self) -> float:
@@ -142,7 +146,8 @@ class Stride:
 
     def halves(self, way: float) -> int:
         """Return the half steps of the first trajectory towards a way in m or rad."""
-        return min(MAX_HALVES, 1 + max(1, math.ceil(abs(way) / self.per_rad / (2.0 * self.sweep) - 1e-6)))
+        halves = min(MAX_HALVES, 1 + max(1, math.ceil(abs(way) / self.per_rad / (2.0 * self.sweep) - 1e-6)))
+        return halves + halves % 2 if self.even else halves
 
     def time_s(self, way: float) -> float:
         """Return the seconds of a way in as many trajectories as needed, without corrections."""
@@ -150,22 +155,14 @@ class Stride:
         return (full * MAX_HALVES + (self.halves(rest) if rest > 0.0 else 0)) * self.step_s
 
 
-class WalkStride(Stride):
-    """Walk by an even number of half steps, because the zigzag of an odd one leaves the course."""
-
-    def halves(self, way: float) -> int:
-        halves = super().halves(way)
-        return halves + halves % 2
-
-
 TURN = Stride(TURN_STEP_S, MAX_TURN_AMPLITUDE, TURN_PER_RAD)
 
 
-def walk_stride(speed: float, amplitude: float) -> WalkStride:
+def walk_stride(speed: float, amplitude: float) -> Stride:
     """Return the half step of a walk at speed and amplitude in percent; a wide sweep cannot be faster than the servos."""
     sweep = blend(0.18, 0.55, amplitude)
     step_s = max(blend(0.42, 0.20, speed), 0.75 * sweep)
-    return WalkStride(step_s, sweep, metres_per_rad(step_s, sweep))
+    return Stride(step_s, sweep, metres_per_rad(step_s, sweep), even=True)
 
 
 def walk(start: Pose, distance: float, speed: float, amplitude: float, heading_error: float = 0.0) -> Trajectory:
