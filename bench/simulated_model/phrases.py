@@ -319,4 +319,4 @@ class _Reader:
 
 def _unknown(text: str, why: str = "") -> Goal:
     told = why if why and not why.startswith("I did") else f"I do not know how to do this: {text}"
-    return Goal("unknown", name=text, calls=(said(f"{told}."),))
+    return Goal("unknown", name=text, calls=(said(told if told.endswith("。") else f"{told}."),))
