@@ -9,18 +9,7 @@ from typing import Any
 
 from planners.models.base import Message, ModelRequest
 from planners.prompts.blocks import Layer, block
-from planners.prompts.prompt import (
-    DATA,
-    CallReport,
-    compose,
-    functions,
-    layer_front,
-    line,
-    observation_now,
-    place,
-    remembered,
-    task,
-)
+from planners.prompts.prompt import DATA, CallReport, compose, functions, layer_front, observation_now, place, remembered, task
 from planners.strategies.stream.stream_planner import NO_CALLS, WORDS
 from planners.strategies.turns import MAX_TURNS, NOTHING, Known, PlanEnded, TurnPlanner, TurnPlanning, TurnResult
 from planners.strategy import ModelRole, PlannerIO, Planning, RobotView, Strategy, Task
@@ -53,7 +42,7 @@ class _Baseline(TurnPlanner):
         robot, builtins = self.robot, _BUILTINS[self.layer]
         tags = {name: robot.options.tag(name) for name in builtins}
         rules = _RULES[self.layer].format(robot=robot.name, **tags)
-        system = layer_front(self.layer, rules, robot, functions(robot.skills, robot.options, builtins, write=line))
+        system = layer_front(self.layer, rules, robot, functions(robot.skills, robot.options, builtins))
         trace = self._trace[-TRACED:] if self.turn else self._trace
         text = compose(
             task(self.instruction, self.sender, self._start),

@@ -13,7 +13,12 @@ WHOLE = "task"
 """Id of the subtask that is the whole instruction."""
 
 
-_DEPENDS = re.compile(r"\b(?:if|otherwise|unless|else|in case|depend(?:s|ing)|whether|whichever)\b", re.IGNORECASE)
+_DEPENDS = re.compile(
+    r"\b(?:if|otherwise|unless|else|in case|provided|only when|depend(?:s|ing)|whether|whichever)\b"
+    r"|如果|要是|假如|假使|倘若|若|万一|否则|不然|除非|是否|有没有|的话",
+    re.IGNORECASE,
+)
+"""Words by which a subtask says that it depends on what came before."""
 
 
 class SubtaskStatus(IntEnum):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The robot as a prompt shows it: its skills, read back from their Python stubs, the things it knows and the named places."""
+"""The robot as a prompt shows it: its skills, read back from their lines, the things it knows and the named places."""
 
 from __future__ import annotations
 
@@ -31,7 +31,6 @@ SYNONYMS = {
 }
 _PLAIN = {other: word for word, others in SYNONYMS.items() for other in others.split()}
 _CHANNEL = re.compile(r"^# channel (.+)$", re.MULTILINE)
-_STUB = re.compile(r'^def ([\w.:\-]+)(\(.*?\) -> [^\n]*:\n    """.*?""")', re.MULTILINE | re.DOTALL)
 _LINE = re.compile(r"^([\w.:\-]+)\((.*)\)  # (.*)$", re.MULTILINE)
 _PARAMETER = re.compile(r"(\w+): ([^\[,=]+?)(?:\[([^\]]*)\])?(?: = ([^,]+))?(?:, |$)")
 _NUMBER = r"(-?\d[\d.]*(?:e[+-]?\d+)?)"
@@ -105,12 +104,11 @@ def spot_of(value: Any) -> Spot | None:
 
 
 def skills_in(system: str) -> tuple[Skill, ...]:
-    """Return the skills whose stubs stand below a `# channel` line of a prompt, without the built-in ones."""
+    """Return the skills that stand on lines below a `# channel` line of a prompt, without the built-in ones."""
     found: list[Skill] = []
     for fence in re.findall(r"```python\n(.*?)\n```", system, re.DOTALL):
         parts = _CHANNEL.split(fence)
         for channel, text in zip(parts[1::2], parts[2::2], strict=True):
-            found += [_skill(name, rest, channel) for name, rest in _STUB.findall(text) if name not in BUILTINS]
             for name, parameters, meaning in _LINE.findall(text):
                 if name not in BUILTINS:
                     found.append(_brief_skill(name, parameters, meaning, channel))

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Compile a sentence into a proposed reflex: by a model, with one repair, or without one by the grammar (TypeGo 6).
 
-The model is shown code as prompt: the accessors and skills of the robot as Python stubs."""
+The model is shown code as prompt: the accessors of the robot as Python stubs, its skills as lines."""
 
 import ast
 import re
@@ -13,7 +13,7 @@ from planners.models.base import CancelToken, Message, ModelClient, ModelRequest
 from planners.models.config import Deadlines
 from planners.prescriptions.grammar import EXAMPLES, Grammar
 from planners.prompts.blocks import quoted, text_beside
-from planners.prompts.prompt import RobotFacts, compose, conditions, described, stub
+from planners.prompts.prompt import RobotFacts, compose, conditions, described, line
 from reflexes.rule import LONGEST_ACTION_S, MAX_SENTENCE, ReflexError
 from skill_kernel.config.sections import shown
 from skill_kernel.guard import Guarded, GuardError, Vocabulary, compile_guarded
@@ -162,8 +162,7 @@ def system_prompt(vocabulary: Vocabulary, *, robot_name: str, robot_description:
     functions = ", ".join(name for name in FUNCTIONS if name not in ("any", "all", "sum", "min", "max", "range"))
     rules = _RULES.format(robot=robot_name, functions=functions)
     robot = RobotFacts(robot_name, robot_description, vocabulary.skills, accessors=vocabulary.accessors)
-    skills = "\n\n".join(stub(skill, vocabulary.limits) for skill in (*OWN_ACTIONS.values(), *vocabulary.skills))
-    skills = skills.replace("the text between the element's tags, not an attribute", "the text")
+    skills = "\n".join(line(skill, vocabulary.limits) for skill in (*OWN_ACTIONS.values(), *vocabulary.skills))
     accessors = conditions(robot, "# Accessors, for conditions and actions")
     return compose(rules, described(robot), accessors, f"# Skills, for actions\n\n```python\n{skills}\n```\n")
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 import re
 import types
 import typing
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from inspect import Parameter as Signed
 from typing import Annotated, Any, Literal
@@ -203,7 +203,7 @@ class RobotFacts:
 
     `first_actions`: skills with which a process may begin at once. `resume_motion`: the call that brings the robot back to a
     pose, with {x_m}, {y_m} and {yaw_deg}; empty for none. `examples`: answers that were picked for it by hand, of a `stream`, a
-    `plan` and `steps`, by what they answer.
+    `first` action, a `plan` and `steps`, by what they answer.
     """
 
     name: str
@@ -227,13 +227,14 @@ class RobotFacts:
 def build_system_prompt(robot: RobotFacts, routines: Iterable[Routine] = ()) -> str:
     """Return the static part: the same arguments give the same bytes, whatever the order of the routines.
 
-    Every skill appears with its signature and docstring as a Python stub, grouped by channel; implementations and
-    injected parameters do not.
+    Every skill appears with its parameters and docstring on one line, by channel; implementations and injected parameters do
+    not.
     """
     options, known = robot.options, list(robot.skills)
     return compose(
         _RULES.format(robot=robot.name, **{name: options.tag(name) for name in BUILTINS}),
-        functions(known, options, tuple(BUILTINS), spans=True, by_rule=True),
+        functions(known, options, tuple(BUILTINS)),
+        _open_functions(known),
         _examples(robot),
         described(robot),
         observed(robot),
@@ -399,19 +400,6 @@ def observation_now(observation: Mapping[str, Any] | None) -> str:
     return block("OBSERVATION", [shown], f"now; {DATA}")
 
 
-def stub(skill: Skill, limits: Limits = NO_LIMITS, name: str = "") -> str:
-    """Return the skill as a Python stub: signature with types, defaults, ranges and units, and docstring; nothing else."""
-    parameters = declared(skill, limits)
-    if any(_remark(p) for p in parameters):
-        inside = "".join(f"\n    {_parameter(p)},{f'  # {_remark(p)}' if _remark(p) else ''}" for p in parameters) + "\n"
-    else:
-        inside = ", ".join(map(_parameter, parameters))
-    returns = getattr(skill.signature.return_annotation, "__name__", None)
-    head = f"def {name or skill.name}({inside}) -> {'None' if returns in (None, '_empty', 'NoneType') else returns}:"
-    doc = skill.description.replace('"""', "'''").replace("\\", "\\\\").replace("\n", "\n    ") or skill.name
-    return f'{head}\n    """{doc}"""'
-
-
 _DULL = re.compile(r"(?:^| )\w+: (?:\w+ ){0,1}\w+\.(?= |$)")
 """Sentence of a docstring that says of a parameter what its name, range and unit say."""
 
@@ -447,44 +435,25 @@ def channel_text(skill: Skill, limits: Limits = NO_LIMITS) -> str:
 
 
 def functions(
-    skills: Iterable[Skill],
-    options: GrammarOptions,
-    builtins: Sequence[str] = (),
-    *,
-    heading: str = "# Functions",
-    spans: bool = False,
-    by_rule: bool = False,
-    write: Callable[..., str] | None = None,
+    skills: Iterable[Skill], options: GrammarOptions, builtins: Sequence[str] = (), *, heading: str = "# Functions"
 ) -> str:
-    """Return skills and built-ins as Python stubs by channel, or as `write` (`line`) writes one. `spans`: say which may stay
-    open until their end tag; `by_rule`: group channels that follow from an argument by their rule, and spell them out at
-    each skill."""
-    write, gap = write or stub, "\n" if write else "\n\n"
+    """Return skills and built-ins as lines by channel. A channel that follows from an argument is spelled out at each skill."""
     groups: dict[str, list[str]] = {}
     for skill in skills:
-        text, channels = write(skill, options.limits), channel_text(skill, options.limits)
-        if spans and "until_reset" in skill.injected:
-            text += "\n    # may also stand open: <name …>…</name> keeps it going until the end tag"
-        if by_rule and any("{" in c for c in skill.subsystems):
-            text += f"\n    # which channel follows from the arguments: {channels}"
-        groups.setdefault(" + ".join(skill.subsystems) if by_rule else channels, []).append(text)
+        text = line(skill, options.limits)
+        if any("{" in c for c in skill.subsystems):
+            text += f"\n    # which channel follows from the arguments: {channel_text(skill, options.limits)}"
+        groups.setdefault(" + ".join(skill.subsystems), []).append(text)
     for name in builtins:
-        groups.setdefault(MAIN, []).append(write(BUILTINS[name], name=options.tag(name)))
-    code = "\n\n".join(f"# channel {channel}\n{gap[1:]}" + gap.join(stubs) for channel, stubs in groups.items())
+        groups.setdefault(MAIN, []).append(line(BUILTINS[name], name=options.tag(name)))
+    code = "\n\n".join("\n".join([f"# channel {channel}", *lines]) for channel, lines in groups.items())
     return f"{heading}\n\n```python\n{code}\n```\n"
 
 
-def _parameter(p: Declared) -> str:
-    if p.content:
-        return f"{p.name}: str"
-    default = "" if p.default is None and p.required else f" = {p.default!r}"
-    return f"{p.name}: {p.type_text}{default}"
-
-
-def _remark(p: Declared) -> str:
-    if p.content:
-        return "the text between the element's tags, not an attribute"
-    return "; ".join(part for part in (p.range_text(), " ".join(p.description.split())) if part)
+def _open_functions(skills: Iterable[Skill]) -> str:
+    """Return which functions may stay open until their end tag; empty for none."""
+    names = [skill.name for skill in skills if "until_reset" in skill.injected]
+    return f"May also stand open, <name …>…</name> keeps it going until the end tag: {', '.join(names)}.\n" if names else ""
 
 
 def _examples(robot: RobotFacts) -> str:

@@ -23,7 +23,7 @@ from skill_kernel.observation.accessors import accessors_of
 from skill_kernel.robot import RobotConfig
 from skill_kernel.skills.registry import SkillRegistry
 
-MOST = {"kalos": {"s1": 2000, "s2": 2050, "s1p": 500}, "coco": {"s1": 2400, "s2": 2450, "s1p": 700}}
+MOST = {"kalos": {"s1": 2000, "s2": 2050, "s1p": 520}, "coco": {"s1": 2400, "s2": 2450, "s1p": 700}}
 """Tokens of a front with its examples, about."""
 
 
@@ -109,6 +109,12 @@ def test_every_picked_answer_of_steps_is_steps_and_a_mark(shown: Shown) -> None:
         names = _taken(shown, answer)
         assert names[0] == "step" and names[-1] == "subtask_complete" and names.count("subtask_complete") == 1
         assert f"- {asked}\n  {answer}\n" in shown.fronts["s1"]
+
+
+def test_every_picked_first_action_is_one_allowed_call_or_none(shown: Shown) -> None:
+    for asked, answer in shown.facts.examples["first"].items():
+        assert answer == "<none/>" or (names := _taken(shown, answer))[0] in shown.facts.first_actions and len(names) == 1
+        assert f"- {asked}\n  {answer}\n" in shown.fronts["s1p"]
 
 
 def test_every_picked_plan_is_read_and_its_conditions_are_expressions(shown: Shown) -> None:

@@ -15,6 +15,7 @@ from builtin_interfaces.msg import Time
 from ghostshell.msg import LlmChunk, ProcessState
 
 from ghostshell_ros.nodes.action_planner.planned_process import PlannedProcess
+from planners.scene import Present
 from planners.strategy import PlannerEvent, PlannerIO, Planning, RobotView, Strategy, Task
 from skill_kernel.codes import CallCode, Outcome, TaskCode
 from skill_kernel.events import CallEvent, CallKind, ProcessKind, StreamEvent, StreamKind
@@ -59,7 +60,7 @@ class Bench:
         )
         desk = self.desk = SimpleNamespace(
             node=node,
-            robot=None,
+            robot=SimpleNamespace(present=Present),
             settings={},
             judge=None,
             chunks=SimpleNamespace(publish=self.chunks.append),

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import ast
 import json
 import re
 import unicodedata
@@ -30,7 +29,7 @@ from planners.prompts.prompt import (
     build_turn_prompt,
     channel_text,
     example_tag,
-    stub,
+    line,
 )
 from skill_kernel.skills.arguments import bind
 from skill_kernel.skills.registry import SkillRegistry
@@ -56,29 +55,35 @@ def _code(prompt: str) -> str:
 
 
 @pytest.mark.parametrize("skills", [SPIDER, QUADRUPED])
-def test_every_skill_appears_as_a_stub_that_python_reads(skills: SkillRegistry) -> None:
-    functions = {f.name: f for f in ast.parse(_code(_system(skills))).body if isinstance(f, ast.FunctionDef)}
+def test_every_skill_stands_on_a_line_of_its_own_with_its_parameters(skills: SkillRegistry) -> None:
+    lines = {text.split("(")[0]: text for text in _code(_system(skills)).splitlines() if re.match(r"\w+\(", text)}
     for skill in skills:
-        assert ast.get_docstring(functions[skill.name]) == skill.description
-        assert [a.arg for a in functions[skill.name].args.args] == list(skill.signature.parameters)
-        assert len(functions[skill.name].body) == 1
-    assert {"wait", "sleep", "observe", "stop", "save", "run", "plan_done"} <= set(functions)
+        head, meaning = lines[skill.name].split("  # ", 1)
+        assert re.findall(r"(?:\(|, )(\w+): ", head) == list(skill.signature.parameters)
+        assert meaning.startswith(" ".join(skill.description.split()).split(". ")[0])
+    assert {"wait", "sleep", "observe", "stop", "save", "run", "plan_done"} <= set(lines)
 
 
 def test_types_ranges_units_and_defaults_are_readable_and_hidden_things_hidden() -> None:
     text = _system(SPIDER, COCO)
-    assert "distance: float,  # -200 to 200; cm; negative walks backward" in text
-    assert "duration: float = 1.0,  # above 0, at most 30; seconds" in text
-    assert "action: Literal['nod', 'shake']" in text
-    assert "rate: float = 0.5,  # 0.25 to 0.75" in text
+    assert "distance: float[-200 to 200]" in text and "distance: cm; negative walks backward." in text
+    assert "duration: float[above 0, at most 30 seconds] = 1.0" in text
+    assert "action: nod|shake" in text
+    assert "rate: float[0.25 to 0.75] = 0.5" in text
     for hidden in ("implementation_detail", "never shown", "stop_evt", "until_reset", "body: Any", "Annotated", "Field("):
         assert hidden not in text
 
 
+def test_functions_that_may_stand_open_are_named_once() -> None:
+    text = _system(SPIDER, COCO)
+    (named,) = re.findall(r"^May also stand open, .*: (.*)\.$", text, re.MULTILINE)
+    assert named.split(", ") == [skill.name for skill in SPIDER if "until_reset" in skill.injected]
+
+
 def test_own_names_of_built_ins_replace_the_general_ones() -> None:
     text = _system(SPIDER, COCO)
-    assert "def SAVE(" in text and "<RUN name=" in text
-    assert "def save(" not in text and "<run " not in text
+    assert "\nSAVE(" in text and "<RUN name=" in text
+    assert "\nsave(" not in text and "<run " not in text
 
 
 def test_channels_that_follow_from_an_argument_are_spelled_out() -> None:
@@ -110,10 +115,9 @@ def test_the_examples_are_made_of_the_robots_own_valid_calls(skills: SkillRegist
             bind(skill, dict(re.findall(r'(\w+)="([^"]*)"', tag)), {})
 
 
-def test_a_multiline_docstring_stays_inside_its_stub() -> None:
+def test_a_multiline_docstring_stays_on_its_line() -> None:
     skill = SPIDER.get("secret")
-    text = stub(replace(skill, description='One.\n\nTwo """ and \\n three.'))
-    assert isinstance(ast.parse(text).body[0], ast.FunctionDef)
+    assert line(replace(skill, description="One.\n\nTwo ``` and\n# channel legs")).count("\n") == 0
 
 
 def test_the_turn_carries_what_really_happened_and_ends_with_the_instruction() -> None:

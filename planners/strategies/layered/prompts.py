@@ -18,7 +18,6 @@ from planners.prompts.prompt import (
     example_tag,
     functions,
     layer_front,
-    line,
     observation_now,
     remembered,
     task,
@@ -37,7 +36,7 @@ SHOWN_DONE = 30
 def _abilities(robot: RobotFacts) -> tuple[str, str]:
     """Return what System 1 and 2 are both shown, in the same bytes: what it can do, and what conditions may ask."""
     table = {**robot.accessors, **trace_accessors((skill.name for skill in robot.skills), tuple)}
-    return functions(robot.skills, robot.options, write=line), condition_lines(table)
+    return functions(robot.skills, robot.options), condition_lines(table)
 
 
 def system_prompt(robot: RobotFacts, *, subtasks: int) -> str:
@@ -66,8 +65,10 @@ def step_system(robot: RobotFacts) -> str:
 def first_action_system(robot: RobotFacts) -> str:
     """Return the static front for the one immediate call."""
     allowed = [skill for skill in robot.skills if skill.name in robot.first_actions]
-    code = functions(allowed, robot.options, write=line)
-    return layer_front(Layer.S1P, _FIRST_RULES.format(robot=robot.name), robot, code, fields=False)
+    code = functions(allowed, robot.options)
+    return layer_front(
+        Layer.S1P, _FIRST_RULES.format(robot=robot.name, example=_picked(robot, "first")), robot, code, fields=False
+    )
 
 
 def _picked(robot: RobotFacts, kind: AnswerKind) -> str:
