@@ -511,6 +511,17 @@ def test_two_robots_have_one_memory_between_them(environment: Mapping[str, str])
     assert executables(describe("two_robots", {"memory": "false"}, environment)).count("mind") == 2
 
 
+def test_two_robots_are_told_their_own(environment: Mapping[str, str]) -> None:
+    def told(**arguments: str) -> list[tuple[object, object]]:
+        specs = describe("two_robots", arguments, environment)
+        minds = [inline(spec) for spec in specs if os.path.basename(str(spec.command[0])) == "mind"]
+        return [(mind["strategy"], mind["global_instruction"]) for mind in minds]
+
+    assert told() == [("stream", True), ("layered", False)]
+    given = {"strategy": "stream", "coco_strategy": "layered", "default_robot": "kalos"}
+    assert told(**given) == [("layered", False), ("stream", True)]
+
+
 def test_a_robot_needs_a_file_and_a_name(environment: Mapping[str, str]) -> None:
     with pytest.raises(LaunchError, match=r"(?s)must be given these arguments:\n  robot:=….*\n  robot_name:=…"):
         describe("robot", {}, environment)
