@@ -43,9 +43,7 @@ def typego(
     fast_scales: Annotated[str, typer.Option(help="latencies of S1P's simulated model, as multiples of its row")] = "1",
     error_model: Annotated[str, typer.Option(help="what goes wrong: fair, or first (docs/simulated_model.md)")] = "fair",
     planning: Annotated[str, typer.Option(help="the simulated System 2's policy: done, words or naive")] = "done",
-    virtual: Annotated[
-        bool, typer.Option("--virtual", help="T1 to T6 and A6 on a virtual clock: no nodes, no physics")
-    ] = False,
+    virtual: Annotated[bool, typer.Option("--virtual", help="on a virtual clock: no nodes, no physics")] = False,
     out: Annotated[Path, typer.Option(help="folder of results.jsonl, traces, logs, tables and plots")] = Path("out/typego"),
     limit: Annotated[float, typer.Option(min=0, help="stop after so many seconds; the same command goes on later")] = 0.0,
     report: Annotated[bool, typer.Option("--report", help="run nothing: only the tables of what is there")] = False,
@@ -103,15 +101,13 @@ def _all_tasks() -> list[str]:
 
 def _check(tasks: Sequence[str], strategies: Sequence[str], model: str, plain: bool) -> None:
     from bench.evaluation.runner import BLIND
-    from bench.evaluation.tasks import CHINESE, TASKS
+    from bench.evaluation.tasks import TASKS
     from planners.strategy import strategy_names
 
     for given, known, what in ((tasks, TASKS, "task"), (strategies, (*strategy_names(), BLIND), "strategy")):
         for name in given:
             if name not in known:
                 _fail(f"there is no {what} '{name}'; there is: {', '.join(known)}")
-    if model == VIRTUAL and (others := [task for task in tasks if task not in (*_main_tasks(), *CHINESE, "T6", "A6")]):
-        _fail(f"--virtual has neither memory nor reflexes; it cannot run {', '.join(others)}")
     if model not in (SIMULATED, VIRTUAL) and not plain:
         _fail("--errors and --fast-scales are those of the simulated model; leave them out or leave --model out")
 
@@ -193,7 +189,9 @@ def _run_virtually(plan: Plan, results: Results, limit: float, options: dict[str
     @contextmanager
     def bring_up(data: Path, error: float, scale: float) -> Iterator[VirtualRobot]:
         scales = {FAST: scale} if scale != 1.0 else {}
-        yield VirtualRobot(load_table(default_table()).with_options(errors=error, scales=scales, **options), data)
+        yield VirtualRobot(
+            load_table(default_table()).with_options(errors=error, scales=scales, **options), data, remembers=True
+        )
 
     def perform(robot: VirtualRobot, key: Key) -> tuple[Trace, Collection[int]]:
         aware, seed = key.planner == key.strategy, f"{SEED} {key.task} {key.trial}"

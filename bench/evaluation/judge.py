@@ -258,6 +258,7 @@ _CRITERIA: dict[str, Callable[[Setting, Trace, Facts], list[str]]] = {
     "T3": _t3,
     "T4": _t4,
     "T5": _t5,
+    "L5": _t5,
     "T6": _t6,
     "T7": _t7,
     "T8": _t8,

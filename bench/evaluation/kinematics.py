@@ -248,7 +248,7 @@ class Building:
         return any(_crosses((self.x, self.y), (x, y), box) for box in self._walls)
 
     def scan(self) -> Scan:
-        """Return what the laser measures: walls, furniture, and what stands."""
+        """Return what the laser measures where it is mounted: walls, furniture, and what stands."""
         base = self.robot.base
         assert base is not None
         angles = self.yaw + np.arange(RAYS) * math.tau / RAYS
@@ -260,7 +260,8 @@ class Building:
             if label_of(n) in ("chair", "person")
         ]
         boxes = np.concatenate([self._boxes, np.array(tall)])[None]
-        at = np.array([self.x, self.y])
+        cos, sin, (ahead, aside, _) = math.cos(self.yaw), math.sin(self.yaw), base.laser
+        at = np.array([self.x + cos * ahead - sin * aside, self.y + sin * ahead + cos * aside])
         one, two = (boxes[..., :2] - at) / way, (boxes[..., 2:] - at) / way
         enters, leaves = np.minimum(one, two).max(axis=2), np.maximum(one, two).min(axis=2)
         ranges = np.where((leaves >= enters) & (enters > 0.0), enters, np.inf).min(axis=1)
@@ -441,6 +442,9 @@ class Drivers:
 
     def image(self) -> Any:
         return np.zeros((24, 32, 3), np.uint8)
+
+    def sights(self) -> Sequence[str]:
+        return ()
 
     def detections(self) -> Sequence[Detection]:
         return self._building.sees()

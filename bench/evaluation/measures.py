@@ -12,6 +12,8 @@ from bench.evaluation.trace import Call, Trace
 from skill_kernel.codes import ModelCode
 
 Span = tuple[float, float]
+BACK_M, BACK_RAD = 0.1, math.radians(8.0)
+"""It is back at a place when it is as near, and looks as much the same way."""
 FILLERS = frozenset({"nod", "stand"})
 """First actions that bring the task no further."""
 
@@ -86,6 +88,8 @@ def between(trace: Trace) -> dict[str, Any]:
         ended = max((c.until(trace.end) for c in reflexes), default=math.nan)
     found: dict[str, Any] = {"added_s": _number(ended - begun)}
     pauses = [p for p in _pauses(trace, trace.process_id) if p[1] > trace.added]
+    if pauses and not math.isnan(ended):
+        found["way_back_s"] = _way_back(trace, pauses[0][0], ended)
     if not pauses or math.isnan(ended):
         return found | {"resume_s": 0.0 if pauses == [] and not math.isnan(ended) else None, "replan_s": 0.0}
     works = _works_again(trace, ended)
@@ -108,6 +112,16 @@ def _works_again(trace: Trace, since: float) -> float | None:
         if any(c.is_step and c.started < at < c.until(trace.end) for c in trace.own()):
             return min([max(at, since), *starts])
     return min(starts, default=None)
+
+
+def _way_back(trace: Trace, left: float, since: float) -> float | None:
+    """Return how long after `since` it was again where it had been paused: overhead that no scheduler can save."""
+    place = trace.pose_at(left)
+    for pose in trace.poses:
+        turned = abs(math.remainder(pose.yaw - place.yaw, math.tau))
+        if pose.at >= since and math.dist((pose.x, pose.y), (place.x, place.y)) < BACK_M and turned < BACK_RAD:
+            return round(pose.at - since, 4)
+    return None
 
 
 def _pauses(trace: Trace, process_id: str) -> list[Span]:

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 
 Spot = tuple[float, float, float]
 
+AHEAD_M, STANDS_S, PERSON_HOME = 1.05, 8.0, (7.9, -2.7, 1.5708)
+"""Somebody steps so far before the robot's middle, stands there no longer than that, and leaves when a reflex has acted."""
 OUTSIDE = (7.0, -9.0)
 """A place where nobody sees the ball."""
 DRIFT = 0.12
@@ -19,6 +21,8 @@ FIND_BALL = (
     "Look around this room for a ball. If you find one, walk up to it and bark twice. If you have checked the whole room and "
     "there is none, return to the start and sit down."
 )
+FIND_BALL_FAR = FIND_BALL.replace("this room ", "").replace("the whole room", "the whole area")
+"""The same as the paper has it: the area is the building, and a trial about as long as the paper's."""
 
 
 @dataclass(frozen=True)
@@ -103,6 +107,13 @@ _LIST = (
     ),
     Task("T5", "open-ended", FIND_BALL, _BALL, 120.0),
     Task(
+        "L5",
+        "T5 at the paper's length",
+        FIND_BALL_FAR,
+        "That of T5; the ball always lies in the kitchen, and it starts in the hallway.",
+        180.0,
+    ),
+    Task(
         "T6",
         "concurrent",
         FIND_BALL,
@@ -167,6 +178,9 @@ def setting(task_id: str, trial: int) -> Setting:
     if task_id in ("T5", *CONCURRENT_TASKS, *ADD_ONS.values()):
         return _lounge(trial if task_id == "T5" else 2 * trial)
     r = random.Random(f"typego {task_id} {trial}")
+    if task_id == "L5":
+        ball = r.uniform(0.3, 0.8), r.uniform(1.9, 2.3)
+        return Setting(_about(r, 0.8, 0.0, r.uniform(-math.pi, math.pi)), ball=ball)
     if task_id == "T1":
         robot = _about(r, 0.5, 0.0, r.choice((0.0, math.pi)))
         away = robot[2] + math.pi + r.uniform(-0.5, 0.5)

@@ -10,15 +10,10 @@ from collections.abc import Callable
 
 from bench.evaluation.faults import HungError, LostError
 from bench.evaluation.robot import SETTLE_S, Robot
-from bench.evaluation.tasks import Setting, Task
+from bench.evaluation.tasks import AHEAD_M, PERSON_HOME, STANDS_S, Setting, Task
 from bench.evaluation.trace import Trace
 from bench.evaluation.truth import walks
 
-AHEAD_M = 1.05
-"""So far before the robot's middle somebody steps in its way."""
-STANDS_S = 8.0
-"""Longest time a person stands in the way; they leave when a reflex has acted."""
-PERSON_HOME = (7.9, -2.7, 1.5708)
 AFTER_S = 0.6
 """For the last events and poses after the end."""
 

@@ -18,9 +18,11 @@ from pathlib import Path
 from typing import Any
 
 from bench.evaluation.kinematics import Building, Drivers, Patience, Turns, VirtualEvent, observe
-from bench.evaluation.tasks import Setting, Task
+from bench.evaluation.tasks import AHEAD_M, PERSON_HOME, STANDS_S, Setting, Task
 from bench.evaluation.trace import Recorder, StateAt, Trace
 from bench.evaluation.truth import Places, walks
+from bench.evaluation.virtual_memory import Remembering
+from bench.evaluation.virtual_reflexes import VirtualReflexes
 from bench.simulated_model.__main__ import FAST
 from bench.simulated_model.model_dialects import CHARS_PER_TOKEN, RecordedRequest
 from bench.simulated_model.model_dialects import Answer as Said
@@ -98,7 +100,11 @@ WIRE_S = 0.004
 """Time that a message is under way."""
 LOOK_S, SEEN_S, POSE_S, STEP_S = 0.5, 0.2, 0.2, 0.25
 """Times between two looks of System 2, two observations, two true poses, and two looks whether the task has ended."""
-AFTER_S = 0.6
+SCAN_S = 0.1
+"""Time between two revolutions of the laser, at each of which reflexes are evaluated."""
+AFTER_S, AT_REST_S = 0.6, 1.5
+REMEMBERED = ("T7", "A7")
+"""Tasks that ask the memory."""
 OTHER = "channel_scheduler"
 ACTIONS = ("drive", "navigate_to", "set_posture", "speak", "play_sound", "memory")
 PICTURES = Path("pictures")
@@ -107,10 +113,19 @@ CONFIG = ModelConfig(provider="offline")
 
 
 class VirtualRobot:
-    """Kalos with a table of the simulated model, and a memory if one is given. What does not change from trial to trial is made
-    once."""
+    """Kalos with a table of the simulated model, and a memory if one is given; with `remembers`, one of its own in each trial
+    that asks it. What does not change from trial to trial is made once."""
 
-    def __init__(self, table: Table, folder: Path, memory: Memory | None = None, *, memory_tokens: int = MEMORY_TOKENS) -> None:
+    def __init__(
+        self,
+        table: Table,
+        folder: Path,
+        memory: Memory | None = None,
+        *,
+        memory_tokens: int = MEMORY_TOKENS,
+        remembers: bool = False,
+    ) -> None:
+        self.remembers = remembers
         self.table, self.folder, self.memory, self.memory_tokens = table, folder, memory, memory_tokens
         self.config = config = RobotConfig.load("kalos")
         self.registry = SkillRegistry.from_modules(config.skills, text_skill=config.text_skill)
@@ -163,7 +178,7 @@ class VirtualRobot:
         before, folder = Path.cwd(), Path(tempfile.mkdtemp(dir=self.folder.absolute()))
         os.chdir(folder)
         try:
-            trial = _Trial(self, setting, SimulatedModel(self.table.with_options(seed=number)), cost_aware)
+            trial = _Trial(self, setting, SimulatedModel(self.table.with_options(seed=number)), cost_aware, task)
             trace, places = trial.run(task, strategy)
         finally:
             os.chdir(before)
@@ -176,7 +191,8 @@ class VirtualRobot:
 class _Trial:
     """One world with one task, from its beginning to its end."""
 
-    def __init__(self, robot: VirtualRobot, setting: Setting, model: SimulatedModel, cost_aware: bool) -> None:
+    def __init__(self, robot: VirtualRobot, setting: Setting, model: SimulatedModel, cost_aware: bool, task: Task) -> None:
+        """Make the world. A memory of its own, and the reflexes, are there in the tasks that need them."""
         self.robot = robot
         self.about, self.routines = robot.about, robot.routines
         self.clock = VirtualClock()
@@ -190,7 +206,11 @@ class _Trial:
         self._observer = Observer(robot.config)
         self._seen: Observation | None = None
         self._start = setting.robot
-        drivers = Drivers(self.building, turns, self.clock, robot.memory)
+        self.memory, self.remembering = robot.memory, None
+        if robot.remembers and task.id in REMEMBERED:
+            self.remembering = Remembering(Path("memory"), robot.config.name, self.clock.now)
+            self.memory = self.remembering.memory
+        drivers = Drivers(self.building, turns, self.clock, self.memory)
         actions: dict[str, Any] = {name: getattr(drivers, name) for name in ACTIONS}
         body = KalosBody(**actions, senses=drivers, now=self.clock.now, wall=self.clock.now, pictures=PICTURES)
         self._results: dict[str, Callable[[CallResult], None]] = {}
@@ -221,20 +241,31 @@ class _Trial:
         self.judge = SentenceJudge(self.model, self.clock, self, CONFIG.deadlines.judge_s)
         for period_s, beat in ((LOOK_S, self._look), (SEEN_S, self._observed), (POSE_S, self.building.note)):
             self._every(period_s, beat)
+        self.reflexes = VirtualReflexes(self, robot.config, robot.registry, robot.folder) if task.person else None
+        if self.reflexes is not None:
+            self._every(SCAN_S, self._watch)
 
     def run(self, task: Task, strategy: str) -> tuple[Trace, Collection[int]]:
         trace, building = self.trace, self.building
+        if self.remembering is not None:
+            # In the simulator it has stood a while before it is told anything.
+            self.clock.run(AT_REST_S)
+            trace.asked = self.clock.now()
         trace.process_id = own = self._instruct(task.instruction, strategy)
-        if task.added:
+        if task.concurrent:
             self._until(lambda: self._ended(own) or walks(building.poses, self._start), task.deadline_s)
-            if not self._ended(own):
-                trace.added, trace.added_id = self.clock.now(), self._instruct(task.added, strategy)
-                self._until(lambda: self._ended(trace.added_id), task.deadline_s)
-                trace.added_status = self._ended(trace.added_id)
+        if task.added and not self._ended(own):
+            trace.added, trace.added_id = self.clock.now(), self._instruct(task.added, strategy)
+            self._until(lambda: self._ended(trace.added_id), task.deadline_s)
+            trace.added_status = self._ended(trace.added_id)
+        elif task.person and not self._ended(own):
+            self._step_in(own)
         self._until(lambda: self._ended(own), task.deadline_s)
         trace.status = self._ended(own)
         self.clock.run(self.clock.now() + AFTER_S)
         self.turns.close()
+        if self.remembering is not None:
+            self.remembering.close()
         trace.poses, trace.objects, trace.postures, trace.sounds = (
             building.poses,
             building.objects,
@@ -246,6 +277,20 @@ class _Trial:
             places.add(pose)
         trace.close()
         return trace, places.counts()
+
+    def _step_in(self, own: str) -> None:
+        """Let somebody step in its way, until a reflex has acted."""
+        building, trace = self.building, self.trace
+        trace.added = self.clock.now()
+        x, y = building.x + AHEAD_M * math.cos(building.yaw), building.y + AHEAD_M * math.sin(building.yaw)
+        building.put("person", x, y)
+        acted = lambda: any(c.process_id.startswith("reflex-") for c in trace.calls)  # noqa: E731
+        self._until(lambda: self._ended(own) or acted(), trace.added + STANDS_S)
+        building.put("person", *PERSON_HOME[:2])
+
+    def _watch(self) -> None:
+        assert self.reflexes is not None
+        self.reflexes.observe(self.observation(), self.clock.now())
 
     def _instruct(self, instruction: str, strategy: str) -> str:
         return self.core.instruct(instruction, door="action", sender="bench", strategy=strategy).process_id
@@ -273,6 +318,8 @@ class _Trial:
 
     def _hear(self, event: RunEvent) -> None:
         self._recorder.take(event)
+        if self.remembering is not None:
+            self.remembering.heard(event)
         told_by_itself = isinstance(event, CallEvent) and event.function in STEP_NAMES and event.kind is not CallKind.CONTENTION
         if told_by_itself and isinstance(event, CallEvent) and event.function == "replace_steps":
             self.core.steps_replaced(event.process_id)
@@ -340,6 +387,8 @@ class _Trial:
         if fresh and Feed.ADVICE in self.robot.strategies[process.strategy].wants:
             self.soon(self._advisor.began, process.process_id)
         state = StateAt(self.clock.now(), process.process_id, process.status.name, causes, process.code, process.message)
+        if self.remembering is not None:
+            self.remembering.changed(process)
         if not self.trace.states or replace(self.trace.states[-1], at=state.at) != state:
             self.trace.states.append(state)
         self.soon(self._planned, process)
@@ -424,6 +473,8 @@ class _Trial:
                 planned.plans.observed(self.observed())
 
     def _observed(self) -> None:
+        if self.remembering is not None:
+            self.remembering.observed(self.observation(), self.clock.now())
         for planned in self.planned.values():
             if Feed.OBSERVATION in planned.strategy.wants:
                 planned.deliver(Observed())
@@ -629,10 +680,10 @@ class _Planned:
         return self.trial.model.ask(Layer(role), self.process_id, request, self._guarded(on_text), self._guarded(on_end))
 
     def recollect(self, then: Callable[[Sequence[str]], None]) -> None:
-        robot = self.trial.robot
+        robot, memory = self.trial.robot, self.trial.memory
         found = ""
-        if robot.memory is not None:
-            found = robot.memory.recollect(self.task.instruction, robot=robot.config.name, tokens=robot.memory_tokens).text
+        if memory is not None:
+            found = memory.recollect(self.task.instruction, robot=robot.config.name, tokens=robot.memory_tokens).text
         then(found.splitlines())
 
     def _guarded(self, call: Callable[[Any], None]) -> Callable[[Any], None]:

@@ -48,6 +48,31 @@ def run(robot: VirtualRobot, task: str, strategy: str, table: Table = FAULTLESS,
     return trace, list(judge(TASKS[task], world, trace, Facts(robot.config, counts)).reasons)
 
 
+def test_a_question_on_the_way_is_answered_from_what_was_seen_on_it(tmp_path: Path) -> None:
+    remembering = VirtualRobot(FAULTLESS, tmp_path, remembers=True)
+    trace, reasons = run(remembering, "T7", "layered")
+    assert not reasons and "1 place" in trace.said(trace.added_id)
+    trace, reasons = run(remembering, "A7", "layered")
+    assert not reasons
+    _, reasons = run(VirtualRobot(FAULTLESS, tmp_path), "T7", "layered")
+    assert any("said no number" in reason for reason in reasons)
+
+
+def test_a_reflex_backs_off_who_steps_in_the_way_and_gives_the_body_back(robot: VirtualRobot) -> None:
+    trace, reasons = run(robot, "T8", "layered")
+    assert not reasons
+    (back,) = [c for c in trace.calls if c.process_id.startswith("reflex-")]
+    assert (back.function, back.outcome) == ("move_back", "DONE")
+    walk = next(c for c in trace.own() if c.function == "approach")
+    assert walk.started < back.started < back.ended < walk.ended and walk.outcome == "DONE"
+    assert not any(c.process_id.startswith("reflex-") for c in run(robot, "T5", "layered")[0].calls)
+
+
+def test_t5_is_there_at_the_paper_s_length_too(robot: VirtualRobot) -> None:
+    trace, reasons = run(robot, "L5", "layered")
+    assert not reasons and 30.0 < trace.total < 42.0
+
+
 def going_wrong(kind: str, **more: Any) -> Table:
     """Return a table whose answers all go wrong in one way."""
     shares = {k: float(k == kind) for k in FAULTLESS.errors.shares}
@@ -104,10 +129,16 @@ def test_the_fast_model_is_asked_as_well_where_the_other_one_stays_silent(robot:
 
 
 def test_what_ends_too_early_is_a_false_success(robot: VirtualRobot) -> None:
-    trace, reasons = run(robot, "T2", "react", going_wrong("wrong_call", ends=1.0))
+    trace, reasons = run(robot, "T5", "plan_and_execute", going_wrong("wrong_call", ends=1.0))
     line = {"success": not reasons, "status": trace.status, "message": trace.message}
-    assert "it nodded 0 times" in reasons and trace.status == "SUCCESS"
+    assert "it did not bark" in reasons and trace.status == "SUCCESS"
     assert falsely_done(line) and not unverified(line) and not falsely_done({**line, "success": True})
+
+
+@pytest.mark.parametrize("strategy", ["react", "stream"])
+def test_what_ends_before_it_began_anything_is_a_failure_under_any_strategy(robot: VirtualRobot, strategy: str) -> None:
+    trace, reasons = run(robot, "T2", strategy, going_wrong("wrong_call", ends=1.0))
+    assert reasons and trace.status == "FAILED" and trace.message.startswith("answered without action")
 
 
 def test_a_second_activity_pauses_the_first_which_then_goes_on(robot: VirtualRobot) -> None:
@@ -143,12 +174,12 @@ def test_the_table_tells_how_often_success_was_claimed_falsely() -> None:
     line = {"task": "T1", "strategy": "layered", "error": 0.3, "fast_scale": 1.0, "status": "SUCCESS", "message": ""}
     lines = [
         {**line, "success": True},
-        {**line, "success": False},
+        {**line, "success": False, "unproven": ["I nodded", "I turned left"]},
         {**line, "success": False, "message": "unverified: nobody looked"},
         {**line, "success": False, "status": "FAILED"},
     ]
     (row,) = truthful(lines).rows
-    assert row[:6] == ["layered", "30%", share(1, 4), share(2, 4), "1", "1/4"]
+    assert row[:7] == ["layered", "30%", share(1, 4), share(2, 4), "1", "2", "1/4"]
 
 
 def test_the_command_runs_it_keeps_the_results_and_goes_on_with_what_is_missing(tmp_path: Path) -> None:
