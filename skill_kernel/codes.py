@@ -113,6 +113,7 @@ class TaskCode(IntEnum):
     GIVEN_UP = 528
     BUDGET_SPENT = 529
     UNKNOWN_STRATEGY = 519
+    ONLY_WORDS = 518
     NOT_PERMITTED = 504
 
 

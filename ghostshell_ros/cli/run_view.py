@@ -52,7 +52,14 @@ QUIET_S, AGAIN_S = 1.0, 5.0
 QUEUE_SLOTS = 3
 REPEAT_S = 5.0
 """An error of a process that comes again this soon is the same one: model, stream and process each report it."""
-ERRORS = (NoticeKind.MESSAGE, NoticeKind.HALTED, StreamKind.REPAIR, StreamKind.ENDED, ProcessKind.PLAN_ENDED)
+ERRORS = (
+    NoticeKind.MESSAGE,
+    NoticeKind.HALTED,
+    NoticeKind.UNPROVEN,
+    StreamKind.REPAIR,
+    StreamKind.ENDED,
+    ProcessKind.PLAN_ENDED,
+)
 """Kinds of events whose error is shown."""
 PLAN_NEWS = {
     ProcessKind.SUBTASK_DONE: "subtask done: {0.plan_item}",

@@ -250,7 +250,8 @@ def _row(process: Any, now_s: float, running: int) -> tuple[str, ...]:
 
 def _notes(process: Any) -> list[str]:
     degraded = f"without its model: {process.degraded}" if process.degraded else ""
-    return [_why(process), *_usage(process), degraded]
+    claimed = f"claimed, and not done: {'; '.join(process.unproven)}" if process.unproven else ""
+    return [_why(process), claimed, *_usage(process), degraded]
 
 
 def _usage(process: Any) -> list[str]:

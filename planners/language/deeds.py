@@ -3,11 +3,12 @@
 Chinese; the words stand in `deeds.yaml`."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
 from typing import Any
 
+from function_tokens.scheduling.calls import TEXT
 from planners.language.client import MEMORY_SKILL
 from planners.language.conditional import QUOTED, REQUEST, plain, sentences, split
 from planners.language.lexicon import FILLERS, NEGATIONS, POLITE, concept, is_chinese, word_set
@@ -16,9 +17,13 @@ from planners.language.questions import is_question
 from planners.language.skills import DIRECTIONS, Attempt, CannotDo, Entry, NotUnderstood
 from planners.language.words import Word, clean, words_of
 from planners.prompts.blocks import text_beside
-from planners.prompts.prompt import CallReport
+from planners.prompts.prompt import CallReport, GrammarOptions
 from skill_kernel.codes import Outcome
 from skill_kernel.config.yaml_text import read_yaml
+from skill_kernel.events import read_arguments
+from skill_kernel.processes.process import Process
+from skill_kernel.skills.arguments import Limits
+from skill_kernel.skills.skill import Skill
 
 MAX_CHARS = 2000
 """Characters of a text that are read."""
@@ -40,6 +45,16 @@ def declined(text: str) -> str:
     """Return the sentence in which a text says that something cannot or will not be done; "" where none does."""
     said = sentences(text[:MAX_CHARS])
     return next((sentence for sentence in said if _DECLINED.search(clean(QUOTED.sub("…", sentence)))), "")
+
+
+def unproven(process: Process, skills: Iterable[Skill], limits: Limits) -> list[str]:
+    """Return the deeds that a task claimed in words and that no call of it bears out; none where the past is asked for."""
+    calls = [CallReport(call.function, read_arguments(call.args_json), call.outcome) for call in process.history]
+    said = [str(call.arguments.get("text", "")) for call in calls if call.function == TEXT and call.outcome == Outcome.DONE]
+    if not said or is_question(process.instruction):
+        return []
+    reader = DeedReader(CommandParser(skills, (), GrammarOptions(limits=limits)))
+    return [claim for text in said for claim in reader.unproven(text, calls)]
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,9 @@ from planners.models.base import Image, Message, ModelRequest
 from planners.models.model_call import AnswerEnd, Handle
 from planners.prompts.blocks import Layer
 from planners.prompts.prompt import CallReport, RobotFacts
+from planners.strategies.only_words import REMINDER, OnlyWords
 from planners.strategy import Interrupted, Parameter, PlannerEvent, PlannerIO, Restarted, RobotView, StreamHandle, Task
-from skill_kernel.codes import ModelCode
+from skill_kernel.codes import ModelCode, TaskCode
 from skill_kernel.events import CallEvent, CallKind, ModelEvent, ModelKind, StreamEvent, StreamKind
 
 SILENT_S = 2.0
@@ -164,6 +165,7 @@ class TurnPlanning:
         self.close("the process is planned anew")
         self._running.clear()
         task = self._task
+        self._only_words = OnlyWords(task.instruction, self._robot.about, done)
         self._ask(0, self._planner.begin(task.instruction, sender=task.sender, done=done, known=self._known()))
 
     def _ask(self, number: int, request: ModelRequest) -> None:
@@ -224,8 +226,22 @@ class TurnPlanning:
         self._over(turn, int(ModelCode.MODEL_CANCELLED), "the turn ended before the model did")
         running = list(self._running.values())
         result = TurnResult(event.end, event.error_code, event.error_msg, turn.reports, running, turn.repairs)
+        self._only_words.hear("".join(turn.written), [*turn.reports, *running])
         step = self._planner.follow(result, self._known())
+        if isinstance(step, PlanEnded) and not step.code and self._io.thinks(self._planner.layer):
+            step = self._unless_only_words(step)
         if isinstance(step, PlanEnded):
             self._io.finish(step.code, step.message)
         else:
             self._ask(turn.number + 1, step)
+
+    def _unless_only_words(self, ended: PlanEnded) -> ModelRequest | PlanEnded:
+        """Return the end of a plan, or where it only talked and its task asks for a deed, another question or its failure."""
+        words = self._only_words
+        code, why = words.verdict()
+        if code is TaskCode.ONLY_WORDS and not words.reminded:
+            again = self._planner.follow(TurnResult("observe", repairs=[REMINDER]), self._known())
+            if isinstance(again, ModelRequest):
+                words.reminded = True
+                return again
+        return self._planner.follow(TurnResult("end", int(code), why)) if code else ended

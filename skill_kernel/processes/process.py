@@ -4,7 +4,7 @@ to those that run: the preemption table, and within it what somebody read of an 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum, IntEnum
 from typing import Any
@@ -163,7 +163,8 @@ class SchedulerSettings:
 
     `strategy` is how an instruction becomes actions, `strategies` are the names a task may ask for. `idle` is the
     instruction of the idle process, empty for none, begun after `idle_after_s` without another one. `max_processes` may
-    live at a time; the newest `keep` are remembered. `purposes` names the functions that do not act.
+    live at a time; the newest `keep` are remembered. `purposes` names the functions that do not act. `unproven` returns the
+    deeds that a process has claimed in words and that none of its calls bears out.
     """
 
     strategy: str = ""
@@ -173,6 +174,7 @@ class SchedulerSettings:
     max_processes: int = 8
     keep: int = 50
     purposes: Mapping[str, CallPurpose] = field(default_factory=dict)
+    unproven: Callable[[Process], Sequence[str]] = lambda _: ()
 
 
 class ProcessStatus(IntEnum):
@@ -228,7 +230,7 @@ class Process:
     `returns`: what it displaces goes on after it. It goes on itself once `displaced_by` has ended. `waits_for` holds what it
     needs. `calls` counts ended calls, the newest of which are in `history`; `tally` sums them up, and from it comes
     `achievement` at the end. `degraded` names the layers that go on without their model, and how; `fired_events` are events of
-    its plan that came true.
+    its plan that came true. `unproven` are deeds that it claimed in words, and no DONE call bears out.
     """
 
     process_id: str
@@ -262,6 +264,7 @@ class Process:
     usage: tuple[LayerUsage, ...] = ()
     degraded: tuple[tuple[str, str], ...] = ()
     fired_events: tuple[str, ...] = ()
+    unproven: tuple[str, ...] = ()
 
     @property
     def prompt_tokens(self) -> int:

@@ -474,6 +474,8 @@ class ProcessScheduler:
         if old is None:
             return self.get(process_id)
         process = replace(old, **changes).settled(self._now())
+        if process.status.ended and len(process.history) < HISTORY:
+            process = replace(process, unproven=tuple(self._settings.unproven(process)))
         if process != old:
             self._processes[process_id] = process
             self._link.changed(process)

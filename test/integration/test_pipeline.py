@@ -129,13 +129,23 @@ def test_a_task_walks_gives_feedback_and_a_result(watch: Observer, server: Model
 
 def test_an_answer_that_only_talks_is_an_answer_and_nothing_else_is_heard(watch: Observer, server: ModelServer) -> None:
     server.answer = "TURN 0\nI like to sit here.<|im_end|>\n<|im_start|>user\n"
-    task = watch.task("nod twice")
+    task = watch.task("tell me where you like to sit")
     result = task.result(20.0)
     assert (result.status, result.achievement) == (ProcessState.SUCCESS, Achievement.ANSWERED), result
     said = only(watch.drained(task.process_id), "text").args_json
     assert "sit here" in said and "im_end" not in said and "TURN" not in said
     left_out = [e.error_msg for e in watch.of(task.process_id, StreamKind.REPAIR) if "not for ears" in e.error_msg]
     assert len(left_out) == 3
+
+
+def test_talk_where_a_deed_was_asked_for_is_no_success_and_its_claim_is_marked(watch: Observer, server: ModelServer) -> None:
+    server.answer = "I have waved my ears."
+    result = watch.task("wave your ears").result(20.0)
+    assert (result.status, result.achievement) == (ProcessState.FAILED, Achievement.NOT_DONE), result
+    assert result.error_code == TaskCode.ONLY_WORDS and "I have waved my ears" in result.error_msg
+    marked = [e for e in watch.events if e.kind is NoticeKind.UNPROVEN and e.process_id == result.process_id]
+    assert marked and all("I have waved my ears" in event.told for event in marked)
+    wait_until(lambda: any(p.process_id == result.process_id and p.unproven for p in watch.processes), 2.0, "ps shows it")
 
 
 def test_an_answer_that_goes_round_in_circles_is_cut_and_is_no_example(watch: Observer, server: ModelServer) -> None:

@@ -26,6 +26,7 @@ def process(**fields: Any) -> SimpleNamespace:
         "pause_causes": [],
         "usage": [],
         "degraded": "",
+        "unproven": [],
         "cost_usd": -1.0,
     }
     return SimpleNamespace(**{**given, **fields})
@@ -38,6 +39,8 @@ def test_a_process_is_a_line_that_fits_and_why_it_waits_stands_below() -> None:
     assert runs.split("  ")[0] == "ba48c7e26cd63c82" and runs.endswith("walk 3 m forward") and " 12 s " in runs
     assert "2, 1 failed" in waits and why.strip() == "by user: it was started anew; resume it"
     assert max(map(len, (heading, runs, waits, why))) <= 80
+    *_, claimed = _table([process(unproven=["I have barked twice"])], 112.0)
+    assert claimed.strip() == "claimed, and not done: I have barked twice"
 
 
 def test_what_runs_stands_beside_what_is_done() -> None:

@@ -4,14 +4,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
 import pytest
 
-from planners.language.deeds import DeedReader, declined
+from planners.language.deeds import DeedReader, declined, unproven
 from planners.language.parser import CommandParser
 from planners.prompts.prompt import CallReport, GrammarOptions
+from skill_kernel.processes.process import CallRecord, Process
 from skill_kernel.robot import RobotConfig
 from skill_kernel.skills.registry import SkillRegistry
 
@@ -61,9 +63,7 @@ def test_a_claim_that_a_done_call_bears_out_is_none_to_mark() -> None:
             proof = [done(name, times=3) for name in calls.split()]
             assert reader(robot).unproven(said, proof) == [], text
             broken = [done(call.function, "INTERRUPTED", times=3) for call in proof]
-            assert reader(robot).unproven(said, broken) == reader(robot).unproven(said, []), (
-                "what was cut off bears out nothing"
-            )
+            assert reader(robot).unproven(said, broken) == reader(robot).unproven(said, []), "what was cut off is no proof"
 
 
 @pytest.mark.parametrize(
@@ -83,6 +83,17 @@ def test_a_claim_that_a_done_call_bears_out_is_none_to_mark() -> None:
 )
 def test_how_often_and_which_deed_count(said: str, calls: list[CallReport], left: list[str]) -> None:
     assert reader("kalos").unproven(said, calls) == left
+
+
+def test_a_process_is_held_to_its_words_but_not_where_it_is_asked_for_the_past() -> None:
+    config = RobotConfig.load("kalos")
+    skills = SkillRegistry.from_modules(config.skills, text_skill=config.text_skill)
+    said = CallRecord("1", "text", '{"text": "I have barked twice. I nodded."}', "DONE")
+    nodded = CallRecord("2", "nod", '{"times": 1}', "DONE")
+    task = Process("p", "bark twice, then nod", "chat", "", "stream", 0.0, history=(nodded, said))
+    assert unproven(task, skills, config.limits) == ["I have barked twice"]
+    assert unproven(replace(task, instruction="What did you do?"), skills, config.limits) == []
+    assert unproven(replace(task, history=(replace(said, outcome="DROPPED"),)), skills, config.limits) == [], "nobody heard it"
 
 
 @pytest.mark.parametrize(

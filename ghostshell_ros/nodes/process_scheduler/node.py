@@ -24,6 +24,7 @@ from ghostshell_ros.wire.process_messages import process_state, task_result
 from ghostshell_ros.wire.qos import INSTRUCTION, LATCHED, SENSORS
 from planners.language.client import MEMORY_SKILL
 from planners.language.controls import Command, read_control
+from planners.language.deeds import unproven
 from planners.language.skills import Matcher
 from planners.language.stop_words import is_stop
 from planners.strategy import strategy_names
@@ -142,6 +143,7 @@ class ProcessSchedulerNode(RuntimeNode):
             ),
             max_processes=self.declare("max_processes", 8, "processes that may live at a time, more are refused", 1, 16),
             purposes={**_PURPOSES, **dict.fromkeys(speaks, CallPurpose.SPEAK)},
+            unproven=lambda process: unproven(process, robot.registry, robot.config.limits),
         )
 
     def _open_store(self, data_dir: str) -> None:
@@ -180,6 +182,9 @@ class ProcessSchedulerNode(RuntimeNode):
                 ProcessEvent(kind=ProcessKind.STARTED, process_id=process.process_id, instruction=process.instruction[:1000])
             )
         if process.status.ended:
+            for claim in process.unproven:
+                text = f"said “{shown(claim)}”, and nothing that was done bears it out"
+                self._events.write(Notice(kind=NoticeKind.UNPROVEN, process_id=process.process_id, text=text))
             self._events.write(
                 ProcessEvent(
                     kind=ProcessKind.ENDED,
