@@ -52,8 +52,9 @@ class MoveJointsDriver(Driver):
         self.joints = robot.joints
         self.measured: dict[str, float] = {}
         self._sent: dict[str, float] = {}
-        self._unanswered = 0
-        self._unanswered_limit = math.ceil(GATE_SILENCE_S * self.rate_hz)
+        self.unanswered = 0
+        """Set-points that the gate has not answered."""
+        self.unanswered_limit = math.ceil(GATE_SILENCE_S * self.rate_hz)
         self._command = self.create_publisher(JointState, "joint_command_in", SET_POINTS)
         self.create_subscription(JointState, "joint_states", self._on_joint_states, SENSORS)
         self.create_subscription(JointState, "joint_command", self._on_gate, SET_POINTS)
@@ -61,11 +62,6 @@ class MoveJointsDriver(Driver):
         self.serve(MoveJoints, "move_joints", lambda goal: _MoveJoints(self, goal))
         name = "joint_trajectory_controller/follow_joint_trajectory"
         self.serve(FollowJointTrajectory, name, lambda goal: _FollowJointTrajectory(self, goal), code=_standard)
-
-    @property
-    def gate_silent(self) -> bool:
-        """Return whether the gate has stopped answering set-points."""
-        return self._unanswered > self._unanswered_limit
 
     def start_positions(self) -> dict[str, float]:
         """Return where motion of the measured joints starts [rad]: at the last set-point, else where the joint was measured.
@@ -83,19 +79,19 @@ class MoveJointsDriver(Driver):
         """Send the set-points of all motions in one message."""
         points = {joint: wished for motion in self.playing() for joint, wished, _ in motion.points(now)}
         if not points:
-            self._unanswered = 0
+            self.unanswered = 0
             return
         self._sent.update(points)
         message = JointState(name=list(points), position=list(points.values()))
         message.header.stamp = self.get_clock().now().to_msg()
         self._command.publish(message)
-        self._unanswered += 1
+        self.unanswered += 1
 
     def _on_joint_states(self, message: JointState) -> None:
         self.measured.update(zip(message.name, message.position, strict=False))
 
     def _on_gate(self, _: JointState) -> None:
-        self._unanswered = 0
+        self.unanswered = 0
 
 
 class _Motion(Job):
@@ -140,7 +136,7 @@ class _Motion(Job):
             elif now >= self.begun_at + driver.gate_wait_s:
                 raise DriverRefusal(MotionCode.DRIVER_HALTED, gate_silence(driver))
             return False
-        if driver.gate_silent:
+        if driver.unanswered > driver.unanswered_limit:
             raise DriverRefusal(MotionCode.DRIVER_HALTED, GATE_SILENT)
         off = {joint: abs(measured - wished) for joint, wished, measured in self.points(now)}
         _within(MotionCode.PATH_LEFT, off, self.path_rad, "its way")
