@@ -9,9 +9,11 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+from geometry_msgs.msg import PoseStamped
 from sensor_msgs.msg import JointState
 from std_msgs.msg import String
 
@@ -26,7 +28,7 @@ from bench.simulated_model.model_server import Answer, ModelServer, RecordedRequ
 from bench.simulated_model.prompt import instruction_of, turn_of
 from function_tokens.run_model import merged
 from ghostshell_ros.runtime.data import config_folder
-from ghostshell_ros.wire.qos import LATCHED, MEASUREMENTS
+from ghostshell_ros.wire.qos import LATCHED, MEASUREMENTS, SENSORS
 from skill_kernel.events import CallEvent, ModelEvent, Notice
 
 ROBOT, MODEL = "coco", "given"
@@ -42,6 +44,10 @@ class CocoListener(Listener):
         super().__init__(ROBOT, things)
         self.runs: dict[str, CallEvent] = {}
         self.body = Body()
+        self.tilts: dict[str, float] = {}
+        """How far each thing leans from upright, in rad."""
+        for name in things:
+            self.create_subscription(PoseStamped, f"ground_truth/{name}", partial(self._on_tilt, name), SENSORS)
         self.create_subscription(JointState, "joint_states", self._on_joints, MEASUREMENTS)
         self.create_subscription(String, "face", self._on_face, LATCHED)
 
@@ -56,6 +62,11 @@ class CocoListener(Listener):
         if isinstance(event, CallEvent):
             with self.changed:
                 self.runs[event.call_id] = merged(self.runs.get(event.call_id), event, event.stamp_s)
+
+    def _on_tilt(self, name: str, message: PoseStamped) -> None:
+        q = message.pose.orientation
+        with self.changed:
+            self.tilts[name] = math.acos(max(-1.0, min(1.0, 1.0 - 2.0 * (q.x * q.x + q.y * q.y))))
 
     def _on_joints(self, message: JointState) -> None:
         with self.changed:
@@ -72,8 +83,10 @@ def coco(
     log: Path,
     things: Sequence[str] = (),
     parameters: Mapping[str, Mapping[str, Any]] | None = None,
+    model: str = "",
 ) -> Iterator[tuple[Robot, CocoListener]]:
-    """Bring up CoCo in the simulator with strategy `stream` and a model that answers so; `parameters` of nodes besides.
+    """Bring up CoCo in the simulator with strategy `stream` and a server that answers so, or the `model` named; with further
+    `parameters` of nodes.
 
     Raises HungError when it does not come up.
     """
@@ -88,7 +101,7 @@ def coco(
         server = stack.enter_context(ModelServer(answer, rate=TOKENS_PER_S, first_token_s=FIRST_TOKEN_S))
         entry = {"provider": "openai", "model": "any", "base_url": server.openai_url}
         folder = settings(config_folder(), data / "config", {MODEL: entry}, parameters or {})
-        arguments = {"model": MODEL, "strategy": "stream", "config_dir": str(folder)}
+        arguments = {"model": model or MODEL, "strategy": "stream", "config_dir": str(folder)}
         yield stack.enter_context(brought_up(arguments, data, log, listener)), made[0]
 
 

@@ -10,6 +10,7 @@ from typing import Any
 from xml.sax.saxutils import escape, quoteattr
 
 from bench.simulated_model.chinese import to_people
+from bench.simulated_model.games import play
 from bench.simulated_model.judging import advise, judge
 from bench.simulated_model.phrases import TEXTS, Goal, Meaning, asks_memory, understand, words
 from bench.simulated_model.policies import (
@@ -319,6 +320,8 @@ def _whole_plan(question: Question) -> str:
 
 def _stream(question: Question) -> str:
     """Return function tokens up to the first result that is not known yet, and ask to be told."""
+    if (played := play(question)) is not None:
+        return played
     run = _run(question, MANY)
     ended = tried(run, _meaning(question).goals)
     body = "".join(_in_order(run.written))

@@ -26,6 +26,7 @@ FRAMES = frozenset({"step", "subtask_complete", "replace_steps", "nothing", "wai
 """Tags around calls, and tags that are no calls."""
 _OBSERVED = re.compile(r"^OBSERVATION[^\n]*:\n- (.*)$", re.MULTILINE)
 _TURN = re.compile(r"TURN (\d+)\n")
+_TURNS = re.compile(r"^TURN (\d+)$", re.MULTILINE)
 _RESULTS = re.compile(r"^RESULTS of [^\n]*:\n((?:- [^\n]*\n)+)", re.MULTILINE)
 _INSTRUCTION = "INSTRUCTION from "
 _NAME = re.compile(r"\b(?:control|plan the tasks of|System \d of|for|move|make|drive|of) ([A-Za-z][\w-]*)[.:,;]")
@@ -35,6 +36,11 @@ def turn_of(prompt: str) -> int:
     """Return which turn a prompt made by `build_turn_prompt` is for; 0 for any other text."""
     found = _TURN.match(prompt)
     return int(found.group(1)) if found else 0
+
+
+def _last_turn(text: str) -> int:
+    """Return the turn of the last of several prompts made by `build_turn_prompt` in one message."""
+    return max((int(number) for number in _TURNS.findall(text)), default=0)
 
 
 def instruction_of(prompt: str) -> str:
@@ -177,24 +183,31 @@ def with_article(label: str) -> str:
 
 @dataclass(frozen=True)
 class Question:
-    """A request taken apart. `shown` is an observation, as JSON, that is believed instead of the one in the prompt."""
+    """A request taken apart. `shown` is an observation, as JSON, that is believed instead of the one in the prompt; `said` are
+    the earlier answers to the present instruction of a stream, `images` the pictures."""
 
     system: str
     users: tuple[str, ...]
     model: str = ""
     shown: str | None = None
+    said: tuple[str, ...] = ()
+    images: tuple[bytes, ...] = ()
 
     @classmethod
     def of(cls, request: RecordedRequest) -> Question:
         """Read a request of either protocol."""
-        system, users = texts_of(request.body.get("system")), list[str]()
+        system, users, said = texts_of(request.body.get("system")), list[str](), list[str]()
         for message in request.body.get("messages", []):
             texts = texts_of(message.get("content"))
             if message.get("role") in ("system", "developer"):
                 system += texts
             elif message.get("role") == "user":
                 users.append("\n".join(texts))
-        return cls("\n".join(system), tuple(users), str(request.body.get("model", "")))
+                said = [] if _last_turn(users[-1]) == 0 else said
+            elif message.get("role") == "assistant":
+                said.append("\n".join(texts))
+        model = str(request.body.get("model", ""))
+        return cls("\n".join(system), tuple(users), model, said=tuple(said), images=tuple(request.images))
 
     @cached_property
     def layer(self) -> Layer:
@@ -220,6 +233,11 @@ class Question:
         item = next(iter(self.blocks.get(title, [])), "")
         found = (item.get(key) for key in keys) if isinstance(item, dict) else iter([item])
         return next((text for text in found if isinstance(text, str)), "")
+
+    @property
+    def turn(self) -> int:
+        """Return which answer of a stream to its instruction this is, from 0."""
+        return _last_turn(self.users[-1]) if self.users else 0
 
     @property
     def instruction(self) -> str:
