@@ -214,6 +214,7 @@ def _line(key: Key, trace: Trace, reasons: list[str]) -> dict[str, Any]:
         "status": trace.status,
         "code": trace.code,
         "message": trace.message,
+        "unproven": trace.unproven,
         "said": trace.said()[:400],
         "ball": setting(key.task, key.trial).ball is not None,
         "load": round(os.getloadavg()[0], 2),

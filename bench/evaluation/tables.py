@@ -192,8 +192,10 @@ def truthful(lines: Sequence[Line], tasks: Sequence[str] = MAIN_TASKS, title: st
             false = [x for x in some if falsely_done(x)]
             each = [successes([x for x in some if x["task"] == task]) for task in tasks]
             done = share(sum(bool(x["success"]) for x in some), len(some))
-            rows.append([name, f"{error:.0%}", done, share(len(false), len(some)), str(sum(map(unverified, false))), *each])
-    columns = ("strategy", "errors", "done [%]", "false success [%]", "of these unverified", *tasks)
+            claims = str(sum(len(x.get("unproven", ())) for x in some))
+            untrue = [share(len(false), len(some)), str(sum(map(unverified, false))), claims]
+            rows.append([name, f"{error:.0%}", done, *untrue, *each])
+    columns = ("strategy", "errors", "done [%]", "false success [%]", "of these unverified", "claims unproven", *tasks)
     return Table(f"{title}: share, 95 % interval (trials)", columns, rows)
 
 

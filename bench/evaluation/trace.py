@@ -122,6 +122,8 @@ class Trace:
     states: list[StateAt] = field(default_factory=list)
     sounds: list[float] = field(default_factory=list)
     notes: list[tuple[float, str]] = field(default_factory=list)
+    unproven: list[str] = field(default_factory=list)
+    """Deeds that were claimed in words, and that no DONE call bears out."""
 
     @property
     def total(self) -> float:
@@ -205,6 +207,8 @@ class Recorder:
             self._trace.answers.append(_answer(event))
         elif event.kind is NoticeKind.HALTED:
             self._trace.notes.append((event.stamp_s, event.told or "halted"))
+        elif event.kind is NoticeKind.UNPROVEN:
+            self._trace.unproven.append(event.told)
 
     def _ended(self, event: CallEvent) -> None:
         ended = dataclasses.replace(_call(event), ended=event.stamp_s, outcome=event.outcome_name or "?", told=event.told)

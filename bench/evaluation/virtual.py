@@ -38,6 +38,7 @@ from function_tokens.scheduling.calls import Answer, Call, Role, Verdict
 from function_tokens.scheduling.scheduler import Scheduler
 from ghostshell_ros.robots.kalos.body import KalosBody
 from planners.judging import SentenceJudge
+from planners.language.deeds import unproven
 from planners.memory import Memory
 from planners.models.base import Image, ModelRequest, Usage, tokens_in
 from planners.models.config import ModelConfig
@@ -231,7 +232,11 @@ class _Trial:
             self,
             new_id=lambda: f"p{next(self.ids)}",
             now=self.clock.now,
-            settings=SchedulerSettings(strategy="layered", strategies=tuple(robot.strategies), idle="", idle_after_s=5.0),
+            settings=SchedulerSettings(
+                strategy="layered",
+                strategies=tuple(robot.strategies),
+                unproven=lambda process: unproven(process, robot.registry, robot.config.limits),
+            ),
         )
         self.planned: dict[str, _Planned] = {}
         context = AdvisorContext(
@@ -262,6 +267,8 @@ class _Trial:
             self._step_in(own)
         self._until(lambda: self._ended(own), task.deadline_s)
         trace.status = self._ended(own)
+        if (process := self.core.get(own)) is not None:
+            trace.unproven = list(process.unproven)
         self.clock.run(self.clock.now() + AFTER_S)
         self.turns.close()
         if self.remembering is not None:
