@@ -42,7 +42,7 @@ def typego(
     errors: Annotated[str, typer.Option(help="error rates of the simulated model, 0 to 1")] = "0",
     fast_scales: Annotated[str, typer.Option(help="latencies of S1P's simulated model, as multiples of its row")] = "1",
     error_model: Annotated[str, typer.Option(help="what goes wrong: fair, or first (docs/simulated_model.md)")] = "fair",
-    planning: Annotated[str, typer.Option(help="the simulated System 2's policy: done, words or naive")] = "done",
+    planning: Annotated[str, typer.Option(help="the simulated System 2's policy: done, words, naive or criteria")] = "done",
     virtual: Annotated[bool, typer.Option("--virtual", help="on a virtual clock: no nodes, no physics")] = False,
     out: Annotated[Path, typer.Option(help="folder of results.jsonl, traces, logs, tables and plots")] = Path("out/typego"),
     limit: Annotated[float, typer.Option(min=0, help="stop after so many seconds; the same command goes on later")] = 0.0,

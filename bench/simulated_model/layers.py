@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -161,7 +162,7 @@ def _subtasks(question: Question, planning: Planning) -> str:
     goals = list(_written(meaning.goals, question, question.facts.spot, way_first=planning != "naive"))
     events = [_event(watch) for watch in meaning.watches]
     if not listed and (planning == "words" or not question.blocks.get("CLAIM")):
-        return "\n".join([*(_subtask(goal) for goal in goals), *events])
+        return "\n".join([*(_subtask(goal, planning) for goal in goals), *events])
     if planning != "words":
         return _planned_again(question, meaning, listed, planning)
     have = {_key(goal) for subtask in listed for goal in _goals(subtask, question)}
@@ -169,7 +170,7 @@ def _subtasks(question: Question, planning: Planning) -> str:
         known = {str(subtask.get("description", "")).lower(): subtask for subtask in listed}
         kept = [(goal, known.get(words(goal).lower())) for goal in goals]
         lines = [
-            _subtask(goal) if old is None else f"<subtask id={_attribute(old)}/>"
+            _subtask(goal, planning) if old is None else f"<subtask id={_attribute(old)}/>"
             for goal, old in kept
             if not (old and _done(old))
         ]
@@ -204,7 +205,7 @@ def _planned_again(question: Question, meaning: Meaning, listed: Sequence[Mappin
         for goal in _written(missing, question, run.start, way_first=planning != "naive"):
             kept = next((one for one in known if one[0] == _key(goal)), None)
             if kept is None:
-                lines.append(_subtask(goal))
+                lines.append(_subtask(goal, planning))
             else:
                 known.remove(kept)
                 lines += [] if kept[1] in lines else [kept[1]]
@@ -246,10 +247,31 @@ def _attribute(subtask: Mapping[str, Any]) -> str:
     return quoteattr(str(subtask.get("id", "")))
 
 
-def _subtask(goal: Goal) -> str:
+def _subtask(goal: Goal, planning: Planning) -> str:
     criteria = TEXTS[goal.kind][1].format(name=goal.name, thing=goal.thing, a_thing=with_article(goal.thing))
+    if planning == "criteria":
+        criteria = _expression(goal) or criteria
     watched = ' watch="object_detections"' if goal.kind == "find" else ""
     return f"<subtask criteria={quoteattr(criteria)}{watched}>{escape(_sentence(words(goal)))}</subtask>"
+
+
+def _expression(goal: Goal) -> str:
+    """Return what proves that a goal is reached, as an expression over the observation and the trace, where one fits."""
+    rooms = {place.split("_")[0] for place in goal.places}
+    if goal.kind == "go" and len(rooms) == 1:
+        return f"room() == '{rooms.pop()}'"
+    if goal.kind == "face":
+        return f"visible('{goal.thing}') and abs(bearing_to('{goal.thing}')) < 15"
+    if goal.kind == "approach":
+        return f"done('approach') and distance_to('{goal.thing}') < 1.5"
+    if goal.kind == "picture":
+        return "done('take_pic')"
+    if goal.kind != "do":
+        return ""
+    times = Counter[str]()
+    for call in goal.calls:
+        times[call.function] += int(call.arguments.get("times", 1))
+    return " and ".join(f"times_done('{name}') >= {count}" for name, count in times.items() if name not in SPOKEN)
 
 
 def _event(watch: Goal) -> str:

@@ -18,9 +18,9 @@ from skill_kernel.config.yaml_text import read_yaml, what_is_wrong
 
 ErrorKind = Literal["wrong_call", "malformed", "stale_belief", "silence"]
 ErrorModel = Literal["fair", "first"]
-Planning = Literal["done", "words", "naive"]
+Planning = Literal["done", "words", "naive", "criteria"]
 """Policies of System 2: by what DONE does not bear out; by the words of the plan alone; as the first, without the way to a room
-as a subtask of its own."""
+as a subtask of its own; as the first, with criteria as expressions where one fits."""
 Share = Annotated[float, Field(ge=0.0, le=1.0, allow_inf_nan=False)]
 Positive = Annotated[float, Field(gt=0.0, allow_inf_nan=False)]
 NotNegative = Annotated[float, Field(ge=0.0, allow_inf_nan=False)]

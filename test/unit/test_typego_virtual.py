@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+import html
 import random
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -30,7 +32,9 @@ from bench.simulated_model.where import default_table
 from planners.plan import Subtask, SubtaskStatus
 from planners.prompts.blocks import Layer, block
 from planners.prompts.prompt import compose
+from planners.strategies.layered.criteria import trace_accessors
 from planners.strategies.turns import Known
+from skill_kernel.guard.condition_text import read_condition
 
 FAULTLESS = load_table(default_table())
 
@@ -331,3 +335,15 @@ def test_the_naive_policy_leaves_the_way_to_the_steps() -> None:
     text = compose(block("TASK", [{"instruction": CHAIR}]), block("OBSERVATION", [kitchen]))
     assert "Go to the hallway" not in answer(Question(S2, (text,)), planning="naive")
     assert "LAYER s1\n" in S1
+
+
+@pytest.mark.parametrize("task", ["T1", "T2", "T3", "T4"])
+def test_criteria_are_expressions_that_the_robot_can_weigh(robot: VirtualRobot, task: str) -> None:
+    table = robot.accessors | trace_accessors([skill.name for skill in robot.registry], lambda: ())
+    text = compose(block("TASK", [{"instruction": TASKS[task].instruction}]), block("OBSERVATION", [observed()]))
+    plan = answer(Question(S2, (text,)), planning="criteria")
+    written = [html.unescape(criteria) for criteria in re.findall(r'criteria="([^"]*)"', plan)]
+    expressions = [c for c in written if "(" in c]
+    assert expressions and all(read_condition(c, table).expression is not None for c in expressions)
+    trace, reasons = run(robot, task, "layered", FAULTLESS.with_options(planning="criteria"))
+    assert not reasons and trace.status == ("FAILED" if task == "T3" else "SUCCESS")
