@@ -34,8 +34,7 @@ from skill_kernel.config.sections import CAUSE_CHARS, shown
 from skill_kernel.events import CallEvent, ModelEvent, Notice, ProcessEvent, ProcessKind, StreamEvent, StreamKind
 from skill_kernel.guard import GuardError
 from skill_kernel.guard.condition_text import holds, read_condition
-from skill_kernel.observation.accessors import View, accessors_of
-from skill_kernel.robot import RobotConfig
+from skill_kernel.observation.accessors import View
 
 KINDS = {number: kind for kind, number in TOKEN_NUMBERS.items()}
 
@@ -104,9 +103,8 @@ class StepConditions:
     within `judge_s` as one who cannot tell.
     """
 
-    def __init__(self, node: RuntimeNode, robot: RobotConfig, scene: Scene, *, judge_s: float) -> None:
-        self._scene, self._judge_s = scene, judge_s
-        self._accessors = accessors_of(robot)
+    def __init__(self, node: RuntimeNode, scene: Scene, *, judge_s: float) -> None:
+        self._scene, self._judge_s, self._accessors = scene, judge_s, scene.about.accessors
         self._read = lru_cache(READ_AHEAD)(lambda text: read_condition(text, self._accessors))
         self._judge = ServiceClient(node, JudgeCondition, "judge_condition")
         # An empty condition costs no model.
@@ -181,7 +179,7 @@ class ChannelScheduler(RuntimeNode):
         self.declare("model", "offline", "model that judges conditions, a name in models_file or provider:model")
         judge_s = deadlines_of(self, "model").judge_s + JUDGE_MARGIN_S
         judge_s = self.declare("judge_s", judge_s, "a model judges a condition within this time [s]", 0.1, 3600.0)
-        self._conditions = StepConditions(self, robot.config, self._verdicts.robot, judge_s=judge_s)
+        self._conditions = StepConditions(self, self._verdicts.robot, judge_s=judge_s)
         self._link = KernelLink(self, ready_s=ready_s, silence_s=silence_s)
         self._proven = False
         self._heartbeat = self.create_publisher(ProcessHeartbeat, "scheduler_heartbeat", SENSORS)

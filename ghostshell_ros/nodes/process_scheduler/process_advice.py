@@ -14,10 +14,8 @@ from planners.prescriptions.prescription import Kept
 from planners.processes.advisor import AdvisorContext, ProcessAdvisor, system_prompt
 from planners.processes.guidelines import GuidelineLoop
 from planners.prompts.blocks import Layer
-from planners.prompts.prompt import RobotFacts
 from planners.strategy import Feed, strategies_that_want
 from skill_kernel.events import RunEvent
-from skill_kernel.observation.accessors import accessors_of
 from skill_kernel.processes.process import Process
 from skill_kernel.processes.scheduler import ProcessScheduler
 
@@ -56,14 +54,13 @@ class ProcessAdvice:
         self._advised = strategies_that_want(Feed.ADVICE)
         """Strategies whose processes it advises on; guidelines are looked at whatever the strategy is."""
         clock = SteadyClock(node)
-        fields = {name: config.role for name, config in robot.config.observation.items() if config.serialise.prompt}
-        system = system_prompt(RobotFacts(robot.config.name, robot.config.description, (), fields=fields))
+        system = self._scene.system_prompt(system_prompt)
         self._context = AdvisorContext(self._layers, clock, system, self._scene.observed, lambda: self._shown, deadline_s)
         self._advisor = ProcessAdvisor(self._context, core, events.write)
         self.loop = GuidelineLoop(
             core,
             clock,
-            accessors_of(robot.config),
+            self._scene.about.accessors,
             events.write,
             context=self._context if self.thinks else None,
             blind=lambda: not node.get_parameter("cost_aware").value,
