@@ -23,7 +23,7 @@ from std_srvs.srv import Trigger
 
 from bench.clearing import Clearing
 from bench.common import ROOT
-from ghostshell_ros.launcher import LaunchRun, Output, describe
+from ghostshell_ros.launcher import LaunchRun, describe
 from ghostshell_ros.runtime.node import RuntimeNode
 from ghostshell_ros.runtime.node_runtime import NodeHost
 from ghostshell_ros.wire.qos import LATCHED
@@ -140,7 +140,7 @@ def brought_up(robot: str, make: Callable[[], P], /, **arguments: str) -> Iterat
     lines: list[str] = []
     specs = describe(ROOT / "launch" / f"{robot}.launch.xml", {"robot_name": robot, "default_robot": "false", **arguments})
     echo = subprocess.Popen([sys.executable, sys.argv[0], ECHO], stdin=subprocess.PIPE)
-    launch = LaunchRun(specs, listener=lambda event: lines.append(event.line) if isinstance(event, Output) else None)
+    launch = LaunchRun(specs, listener=lambda event: lines.append(event.text))
     probe = make()
     try:
         with launch, NodeHost([probe]) as host:

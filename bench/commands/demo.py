@@ -164,13 +164,9 @@ def _launched(robot: str, arguments: dict[str, str], log: Path, exited: list[str
     file = log.open("w", encoding="utf-8")
 
     def listen(event: launcher.Event) -> None:
-        if isinstance(event, launcher.Output):
-            print(f"[{event.name}] {event.line}", file=file, flush=True)
-        elif isinstance(event, launcher.Exited):
+        print(event, file=file, flush=True)
+        if event.returncode is not None:
             exited.append(f"{event.name} ended with status {event.returncode}")
-            print(f"[{event.name}] ended with status {event.returncode}", file=file, flush=True)
-        elif isinstance(event, launcher.Report):
-            print(f"[{event.name}] {event.level}: {event.text}", file=file, flush=True)
 
     try:
         return launcher.LaunchRun(launcher.describe(robot, arguments, {**os.environ, **data}), listener=listen)

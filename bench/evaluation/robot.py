@@ -181,12 +181,9 @@ def brought_up(
             with guard:
                 if file.closed:
                     return
-                if isinstance(event, launcher.Output):
-                    print(f"[{event.name}] {event.line}", file=file, flush=True)
-                elif isinstance(event, launcher.Exited):
+                print(event, file=file, flush=True)
+                if event.returncode is not None:
                     exited.append(f"{event.name} ended with status {event.returncode}; {log} says why")
-                elif isinstance(event, launcher.Report):
-                    print(f"[{event.name}] {event.level}: {event.text}", file=file, flush=True)
 
         environment = {**os.environ, "GHOSTSHELL_DATA": str(data), "GHOSTSHELL_KEYS": str(keys_folder())}
         own = not rclpy.ok()

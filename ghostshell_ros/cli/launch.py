@@ -127,23 +127,11 @@ class _Printer:
         if self._silent:
             return
         try:
-            print(_line(event), flush=True)
+            print(event, flush=True)
         except OSError:  # a closed pipe, or a terminal that hung up
             self._silent = True
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             self.on_broken_pipe()
-
-
-def _line(event: launcher.Event) -> str:
-    if isinstance(event, launcher.Output):
-        return f"[{event.name}] {event.line}"
-    if isinstance(event, launcher.Started):
-        return f"[INFO] [{event.name}]: process started with pid [{event.pid}]"
-    if isinstance(event, launcher.Report):
-        return f"[{event.level}] [{event.name}]: {event.text}"
-    if event.returncode == 0:
-        return f"[INFO] [{event.name}]: process has finished cleanly [pid {event.pid}]"
-    return f"[ERROR] [{event.name}]: process has died [pid {event.pid}, exit code {event.returncode}, cmd '{event.command}']."
 
 
 @contextlib.contextmanager

@@ -37,41 +37,21 @@ _NO_SIGNAL = -1
 
 
 @dataclass(frozen=True)
-class Started:
-    """A process was started."""
+class Event:
+    """Tell a line that a process wrote, to whichever of its streams, or what the runner itself says (then with a `level`)."""
 
-    name: str
-    pid: int
-
-
-@dataclass(frozen=True)
-class Output:
-    """A process wrote a line, to whichever of its streams."""
-
-    name: str
-    line: str
-
-
-@dataclass(frozen=True)
-class Exited:
-    """A process exited; a negative code is minus the signal number, as in `subprocess`."""
-
-    name: str
-    pid: int
-    returncode: int
-    command: str
-
-
-@dataclass(frozen=True)
-class Report:
-    """A message from the runner itself."""
-
-    level: str
     name: str
     text: str
+    level: str = ""
+    pid: int = 0
+    """Of a process that was started or has ended."""
+    returncode: int | None = None
+    """Of one that has ended; a negative code is minus the signal number, as in `subprocess`."""
+
+    def __str__(self) -> str:
+        return f"[{self.level}] [{self.name}]: {self.text}" if self.level else f"[{self.name}] {self.text}"
 
 
-Event = Started | Output | Exited | Report
 Process = subprocess.Popen[str] | Forked
 
 
@@ -201,11 +181,11 @@ class LaunchRun:
         try:
             process = self._fork(spec, argv, folder) or _spawn(spec, argv)
         except OSError as error:
-            self._emit(Report("ERROR", spec.name, f"cannot start '{spec.command[0]}': {error.strerror}"))
+            self._emit(Event(spec.name, f"cannot start '{spec.command[0]}': {error.strerror}", "ERROR"))
             self._shut_down_after(slot)
             return
         slot.process, slot.stage, slot.next_stage_s = process, _NO_SIGNAL, _NEVER
-        self._emit(Started(spec.name, process.pid))
+        self._emit(Event(spec.name, f"process started with pid [{process.pid}]", "INFO", process.pid))
         threading.Thread(target=self._follow, args=(spec.name, process), name=f"wait-{spec.name}", daemon=True).start()
 
     def _fork(self, spec: ProcessSpec, argv: Sequence[str], folder: Path) -> Forked | None:
@@ -239,7 +219,7 @@ class LaunchRun:
         try:
             with pipe:
                 while line := pipe.readline(_MAX_LINE):
-                    self._emit(Output(name, line.removesuffix("\n")))
+                    self._emit(Event(name, line.removesuffix("\n")))
         except Exception as error:  # noqa: BLE001 - raised again by `wait`
             self._inbox.put(error)
 
@@ -248,10 +228,12 @@ class LaunchRun:
         if slot is None:
             return  # already abandoned
         slot.process, slot.next_stage_s = None, _NEVER
-        code = process.wait()
-        self._emit(Exited(slot.spec.name, process.pid, code, slot.command))
+        code, pid = process.wait(), process.pid
+        died = f"process has died [pid {pid}, exit code {code}, cmd '{slot.command}']."
+        how = (died, "ERROR") if code else (f"process has finished cleanly [pid {pid}]", "INFO")
+        self._emit(Event(slot.spec.name, *how, pid, code))
         if code == os.EX_CONFIG and not self._stopping:
-            self._emit(Report("ERROR", "launch", f"process[{slot.spec.name}] cannot start, as it says above: shutting down"))
+            self._emit(Event("launch", f"process[{slot.spec.name}] cannot start, as it says above: shutting down", "ERROR"))
             self.refused = True
             self.request_stop()
         self._shut_down_after(slot)
@@ -262,7 +244,7 @@ class LaunchRun:
 
     def _shut_down_after(self, slot: _Slot) -> None:
         if slot.spec.shutdown_on_exit and not self._stopping:
-            self._emit(Report("INFO", "launch", f"process[{slot.spec.name}] was required: shutting down the others"))
+            self._emit(Event("launch", f"process[{slot.spec.name}] was required: shutting down the others", "INFO"))
             self.request_stop()
 
     def _escalate(self, slot: _Slot, now_s: float) -> None:
@@ -272,7 +254,7 @@ class LaunchRun:
             return
         if slot.stage + 1 >= len(_STAGES):
             if now_s >= slot.next_stage_s:
-                self._emit(Report("ERROR", name, f"process[{name}] is still running after SIGKILL; giving up"))
+                self._emit(Event(name, f"process[{name}] is still running after SIGKILL; giving up", "ERROR"))
                 slot.process, slot.next_stage_s = None, _NEVER
             return
         slot.stage += 1
@@ -281,7 +263,7 @@ class LaunchRun:
         slot.next_stage_s = now_s + (slot.spec.sigterm_timeout_s, slot.spec.sigkill_timeout_s, _GIVE_UP_S)[slot.stage]
         if slot.stage > 0:
             before = _STAGES[slot.stage - 1].name
-            self._emit(Report("ERROR", name, f"process[{name}] has not ended by {before}, sending {number.name}"))
+            self._emit(Event(name, f"process[{name}] has not ended by {before}, sending {number.name}", "ERROR"))
 
     def _emit(self, event: Event) -> None:
         with self._emit_lock:

@@ -298,20 +298,20 @@ class BroughtUp:
         self.nodes = frozenset(nodes)
         self.log: list[str] = []
         self._pids: dict[str, list[int]] = {}
-        self._exited: list[launcher.Exited] = []
+        self._exited: list[launcher.Event] = []
 
     def take_events(self) -> None:
         while not self._events.empty():
             event = self._events.get()
-            if isinstance(event, launcher.Started):
-                self._pids.setdefault(event.name.rpartition("-")[0], []).append(event.pid)
-            elif isinstance(event, launcher.Exited):
+            if event.returncode is not None:
                 self._exited.append(event)
-            elif isinstance(event, launcher.Output):
-                self.log.append(f"[{event.name}] {event.line}")
+            elif event.pid:
+                self._pids.setdefault(event.name.rpartition("-")[0], []).append(event.pid)
+            elif not event.level:
+                self.log.append(f"[{event.name}] {event.text}")
 
     @property
-    def exited(self) -> list[launcher.Exited]:
+    def exited(self) -> list[launcher.Event]:
         """Processes that have ended."""
         self.take_events()
         return self._exited

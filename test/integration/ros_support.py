@@ -87,8 +87,8 @@ def launched(specs: list[launcher.ProcessSpec], log: Path) -> Iterator[list[str]
     said: list[str] = []
 
     def heard(event: launcher.Event) -> None:
-        if isinstance(event, launcher.Output):
-            said.append(event.line)
+        if not event.level:
+            said.append(event.text)
 
     try:
         with launcher.LaunchRun(specs, listener=heard) as run:

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import pytest
 
-from ghostshell_ros.launcher import Event, Exited, LaunchRun, Output, ProcessSpec, Started
+from ghostshell_ros.launcher import Event, LaunchRun, ProcessSpec
 from ros_support import ROOT, wait_until
 
 UP_S = 20.0
@@ -57,17 +57,13 @@ class Watched:
 
     def up(self, number: int = 1, count: int = 1) -> int:
         """Wait until the node runs; gives its pid."""
-        self.wait_for(
-            lambda event: isinstance(event, Output) and f"no_such_parameter_{number}" in event.line, "it is up", count
-        )
-        started = [event for event in self.events if isinstance(event, Started) and event.name.endswith(f"-{number}")]
-        assert isinstance(started[-1], Started)
-        return started[-1].pid
+        self.wait_for(lambda event: not event.level and f"no_such_parameter_{number}" in event.text, "it is up", count)
+        return [event.pid for event in self.events if event.pid and event.name.endswith(f"-{number}")][-1]
 
     def ends(self, count: int = 1) -> list[int]:
         """Return the exit codes of so many processes."""
-        ended = self.wait_for(lambda event: isinstance(event, Exited), "it ends", count)
-        return [event.returncode for event in ended if isinstance(event, Exited)]
+        ended = self.wait_for(lambda event: event.returncode is not None, "it ends", count)
+        return [event.returncode for event in ended if event.returncode is not None]
 
 
 @pytest.fixture
@@ -186,7 +182,9 @@ def test_a_node_that_ends_leaves_the_others_alone_where_ends_of_children_are_ign
         finally:
             signal.signal(signal.SIGCHLD, before)
         os.kill(first, signal.SIGKILL)
-        launch.wait_for(lambda event: isinstance(event, Exited) and event.returncode == -signal.SIGKILL, "the first has ended")
+        launch.wait_for(
+            lambda event: event.returncode is not None and event.returncode == -signal.SIGKILL, "the first has ended"
+        )
         assert not gone(second) and not gone(server_of(second))
 
 
@@ -226,8 +224,8 @@ def test_a_wrong_argument_ends_a_fork_with_its_code_and_a_sentence(tmp_path: Pat
         run.start()
         assert launch.ends() == [os.EX_CONFIG]
         assert run.wait(UP_S)
-    assert any("missing.yaml" in event.line for event in launch.events if isinstance(event, Output))
-    assert not any("Traceback" in event.line for event in launch.events if isinstance(event, Output))
+    assert any("missing.yaml" in event.text for event in launch.events if not event.level)
+    assert not any("Traceback" in event.text for event in launch.events if not event.level)
 
 
 def test_where_the_server_cannot_import_the_node_itself_says_why(tmp_path: Path) -> None:
@@ -238,7 +236,7 @@ def test_where_the_server_cannot_import_the_node_itself_says_why(tmp_path: Path)
     with launch.run as run:
         run.start()
         assert launch.ends() == [os.EX_CONFIG], "it would fail the next time, too"
-    assert any("a broken numpy" in event.line for event in launch.events if isinstance(event, Output))
+    assert any("a broken numpy" in event.text for event in launch.events if not event.level)
 
 
 def test_a_module_in_the_folder_of_the_launch_shadows_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -258,4 +256,4 @@ def test_a_stop_while_the_server_imports_ends_the_launch_soon(tmp_path: Path) ->
         began = time.monotonic()
         run.stop()
         assert time.monotonic() - began < UP_S / 2
-    assert not any("Traceback" in event.line for event in launch.events if isinstance(event, Output))
+    assert not any("Traceback" in event.text for event in launch.events if not event.level)

@@ -77,8 +77,8 @@ def kalos(ros: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Opera
     operator = Operator()
 
     def listen(event: launcher.Event) -> None:
-        if isinstance(event, launcher.Output):
-            print(f"[{event.name}] {event.line}")  # pytest shows it where the test fails
+        if not event.level:
+            print(f"[{event.name}] {event.text}")  # pytest shows it where the test fails
 
     with pytest.MonkeyPatch.context() as patch, NodeHost([operator]) as host:
         patch.setenv("GHOSTSHELL_DATA", str(folder))

@@ -77,8 +77,8 @@ def robots(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, host: Callable[..., 
     monkeypatch.setenv("GHOSTSHELL_DATA", str(tmp_path))
 
     def listen(event: launcher.Event) -> None:
-        if isinstance(event, launcher.Output):
-            print(f"[{event.name}] {event.line}")  # pytest shows it where the test fails
+        if not event.level:
+            print(f"[{event.name}] {event.text}")  # pytest shows it where the test fails
 
     with launcher.LaunchRun(launcher.describe(ROOT / "launch" / "two_robots.launch.xml", {}), listener=listen) as run:
         run.start()

@@ -18,7 +18,7 @@ import pytest
 
 from ghostshell_ros import launcher
 from ghostshell_ros.cli import launch as console
-from ghostshell_ros.launcher import Event, Exited, InlineParameters, Output, ProcessSpec, Report, Started
+from ghostshell_ros.launcher import Event, InlineParameters, ProcessSpec
 
 DEADLINE_S = 10.0
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -67,11 +67,15 @@ def until(run: LaunchRun, wanted: Callable[[Event], bool]) -> list[Event]:
 
 def ready(run: LaunchRun, count: int = 1) -> None:
     for _ in range(count):
-        until(run, lambda event: isinstance(event, Output) and event.line == "ready")
+        until(run, lambda event: not event.level and event.text == "ready")
+
+
+def started(event: Event) -> bool:
+    return event.pid > 0 and not exited(event)
 
 
 def exited(event: Event) -> bool:
-    return isinstance(event, Exited)
+    return event.returncode is not None
 
 
 def finish(run: LaunchRun) -> list[Event]:
@@ -88,9 +92,9 @@ def test_output_comes_line_by_line_and_before_the_exit_code() -> None:
     with LaunchRun([python(code)]) as run:
         run.start()
         events = finish(run)
-    assert [event.line for event in events if isinstance(event, Output)] == ["ä", "b", "err", "end"]
-    assert isinstance(events[0], Started)
-    assert isinstance(events[-1], Exited)
+    assert [event.text for event in events if not event.level] == ["ä", "b", "err", "end"]
+    assert started(events[0])
+    assert exited(events[-1])
     assert (events[-1].returncode, events[-1].pid) == (4, events[0].pid)
 
 
@@ -101,7 +105,7 @@ def test_lines_are_cut_where_they_end_however_the_bytes_come() -> None:
     )
     with LaunchRun([python(code)]) as run:
         run.start()
-        lines = [event.line for event in finish(run) if isinstance(event, Output)]
+        lines = [event.text for event in finish(run) if not event.level]
     assert lines[:2] == ["ä", "b"]
     assert "".join(lines[2:]) == "x" * 70_000 + "\ufffd"
     assert len(lines[2]) == 65_536
@@ -114,14 +118,14 @@ def test_processes_run_at_the_same_time(tmp_path: Path) -> None:
     reader = python(f"print(open({str(fifo)!r}).read())", "reader-2")
     with LaunchRun([writer, reader]) as run:
         run.start()
-        assert Output("reader-2", "met") in finish(run)
+        assert Event("reader-2", "met") in finish(run)
 
 
 def test_inline_parameters_reach_the_process_as_a_file_that_is_gone_afterwards() -> None:
     code = "import sys; print(sys.argv[1]); print(open(sys.argv[1]).read())"
     with LaunchRun([python(code, "child-1", InlineParameters("/ns/node", {"p": "1"}))]) as run:
         run.start()
-        lines = [event.line for event in finish(run) if isinstance(event, Output)]
+        lines = [event.text for event in finish(run) if not event.level]
     assert lines[1:4] == ["/ns/node:", "  ros__parameters:", "    p: '1'"]
     assert not os.path.exists(lines[0])
 
@@ -130,7 +134,7 @@ def test_a_process_gets_its_environment() -> None:
     spec = replace(python("import os; print(os.environ['WORD'])"), environment={**os.environ, "WORD": "hello"})
     with LaunchRun([spec]) as run:
         run.start()
-        assert [event.line for event in finish(run) if isinstance(event, Output)] == ["hello"]
+        assert [event.text for event in finish(run) if not event.level] == ["hello"]
 
 
 def test_stopping_interrupts_every_process() -> None:
@@ -138,7 +142,7 @@ def test_stopping_interrupts_every_process() -> None:
         run.start()
         ready(run, 2)
         run.stop()
-        codes = {event.name: event.returncode for event in finish(run) if isinstance(event, Exited)}
+        codes = {event.name: event.returncode for event in finish(run) if event.returncode is not None}
     assert codes == {"a-1": 3, "b-2": 3}
 
 
@@ -152,8 +156,8 @@ def test_a_deaf_process_is_terminated_and_then_killed(code: str, ended_by: signa
         run.stop()
         took_s = time.monotonic() - start_s
         events = finish(run)
-    assert [event.returncode for event in events if isinstance(event, Exited)] == [-ended_by]
-    steps = [event.text for event in events if isinstance(event, Report)]
+    assert [event.returncode for event in events if event.returncode is not None] == [-ended_by]
+    steps = [event.text for event in events if event.level and not event.pid]
     assert [step.rsplit(" ", 1)[1] for step in steps] == ["SIGTERM", "SIGKILL"][: 1 if ended_by == signal.SIGTERM else 2]
     assert took_s >= 0.2 * len(steps)
 
@@ -165,7 +169,7 @@ def test_further_requests_to_stop_do_not_wait_for_the_time_outs() -> None:
         for _ in range(3):
             run.request_stop()
         assert run.wait(DEADLINE_S)
-        assert [event.returncode for event in finish(run) if isinstance(event, Exited)] == [-signal.SIGKILL]
+        assert [event.returncode for event in finish(run) if event.returncode is not None] == [-signal.SIGKILL]
 
 
 def test_a_respawning_process_comes_back_after_its_delay_and_not_after_a_stop() -> None:
@@ -173,9 +177,8 @@ def test_a_respawning_process_comes_back_after_its_delay_and_not_after_a_stop() 
         run.start()
         until(run, exited)
         start_s = time.monotonic()
-        first = until(run, lambda event: isinstance(event, Started))
+        until(run, started)
         assert time.monotonic() - start_s >= 0.05
-        assert isinstance(first[-1], Started)
         run.stop()
         assert run.wait(DEADLINE_S)
 
@@ -183,7 +186,7 @@ def test_a_respawning_process_comes_back_after_its_delay_and_not_after_a_stop() 
 def test_respawns_end_with_their_number() -> None:
     with LaunchRun([replace(python("pass"), respawn=True, respawn_max_retries=2)]) as run:
         run.start()
-        assert sum(isinstance(event, Started) for event in finish(run)) == 3
+        assert sum(started(event) for event in finish(run)) == 3
 
 
 def test_what_cannot_start_is_not_started_again_and_ends_the_launch() -> None:
@@ -192,8 +195,8 @@ def test_what_cannot_start_is_not_started_again_and_ends_the_launch() -> None:
         run.start()
         events = finish(run)
         assert run.refused
-    assert [event.name for event in events if isinstance(event, Started)].count("wrong-2") == 1
-    assert any(isinstance(event, Report) and "wrong-2] cannot start" in event.text for event in events)
+    assert [event.name for event in events if started(event)].count("wrong-2") == 1
+    assert any(event.level == "ERROR" and "wrong-2] cannot start" in event.text for event in events)
 
 
 @pytest.mark.parametrize(("code", "status"), [(0, 0), (1, 0), (os.EX_CONFIG, 1)])
@@ -207,16 +210,16 @@ def test_the_end_of_a_required_process_ends_the_others() -> None:
     with LaunchRun([python(POLITE, "other-1"), required]) as run:
         run.start()
         events = finish(run)
-    assert {event.name for event in events if isinstance(event, Exited)} == {"other-1", "required-2"}
-    assert any(isinstance(event, Report) and "required-2" in event.text for event in events)
+    assert {event.name for event in events if event.returncode is not None} == {"other-1", "required-2"}
+    assert any(event.level == "INFO" and "required-2]" in event.text for event in events)
 
 
 def test_a_command_that_cannot_be_started_is_reported_and_the_others_run() -> None:
     with LaunchRun([ProcessSpec("no-1", ("/no/such/program",), {}), python("print('ready')", "yes-2")]) as run:
         run.start()
         events = finish(run)
-    assert Report("ERROR", "no-1", "cannot start '/no/such/program': No such file or directory") in events
-    assert Output("yes-2", "ready") in events
+    assert Event("no-1", "cannot start '/no/such/program': No such file or directory", "ERROR") in events
+    assert Event("yes-2", "ready") in events
 
 
 def test_what_a_process_leaves_in_its_group_ends_with_it(tmp_path: Path) -> None:
@@ -237,7 +240,7 @@ def test_what_a_process_leaves_in_its_group_ends_with_it(tmp_path: Path) -> None
 
 def test_a_listener_that_fails_ends_the_processes_and_is_heard() -> None:
     def fail(event: Event) -> None:
-        if isinstance(event, Output):
+        if not event.level:
             raise RuntimeError("listener")
 
     with pytest.raises(RuntimeError, match="listener"), LaunchRun([python(WAITING)], listener=fail) as run:
