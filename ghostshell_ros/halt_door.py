@@ -123,10 +123,11 @@ def robots_here(domain: str) -> list[str]:
     except OSError:
         return []
     robots = (f"@{name}".removeprefix(beginning) for name in names if f"@{name}".startswith(beginning))
-    return sorted(robot for robot in robots if _is_namespace(robot))[:MAX_ROBOTS]
+    return sorted(robot for robot in robots if is_namespace(robot))[:MAX_ROBOTS]
 
 
-def _is_namespace(robot: str) -> bool:
+def is_namespace(robot: str) -> bool:
+    """Return whether a robot can be called so; "" is the one without a namespace."""
     return robot.isascii() and all(part.isidentifier() for part in robot.split("/") if robot)
 
 

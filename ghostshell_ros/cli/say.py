@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Define `ghostshell say`, `halt`, `clear`, `ps`, `pause`, `resume` and `stop`: instruct a robot and control its processes."""
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Annotated, Any
@@ -19,7 +18,7 @@ from skill_kernel.roles import Role
 def _namespace(robot: str) -> str:
     """Return the robot's name without slashes at its ends. Raises typer.BadParameter when no robot can be called so."""
     name = robot.strip("/")
-    if not re.fullmatch(r"[A-Za-z_]\w*(/[A-Za-z_]\w*)*", name, re.ASCII):
+    if not name or not halt_door.is_namespace(name):
         raise typer.BadParameter(f"'{robot}' is no robot's name; it has letters, digits and underscores, no digit first")
     return name
 

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import re
 import socket
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing
@@ -12,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from ghostshell_ros.halt_door import robots_here, ros_domain
+from ghostshell_ros.halt_door import is_namespace, robots_here, ros_domain
 from ghostshell_ros.launcher.specs import InlineParameters, ProcessSpec
 from skill_kernel.config.sections import nearest
 from skill_kernel.review import Review, review
@@ -63,7 +62,7 @@ class Start:
 
     def _faults_of_name(self, environment: Mapping[str, str]) -> Iterator[str]:
         name = self.name.strip("/")
-        if name and not re.fullmatch(r"[A-Za-z_]\w*(/[A-Za-z_]\w*)*", name, re.ASCII):
+        if not is_namespace(name):
             yield f"robot_name is '{self.name}'; it must be of letters, digits and underscores, no digit first"
         if fault := fault_of_domain(environment):
             yield fault
