@@ -13,6 +13,8 @@ from bench.simulated_model.seeing import Sight, hand_shown, look
 
 HANDS = ("rock", "paper", "scissors")
 AIM_DEG, PUSH_M, STEP_CM = 7.0, 0.16, 40
+LOOK = '<sleep seconds="0.5"/><observe/>'
+"""The camera's newest picture may be a third of a second old."""
 UPRIGHT = 2.6
 """Height over width of a bottle that stands."""
 ROUNDS = 3
@@ -50,21 +52,21 @@ def _bottle(turn: Turn) -> str:
     """Find it, turn to it, walk up to it, push it, and see whether it fell."""
     bottle, pushed = turn.sight.bottle, turn.note("pushed")
     if not turn.number:
-        return turn.answer("<spider_stand/><observe/>", turned=0)
+        return turn.answer(f"<spider_stand/>{LOOK}", turned=0)
     if pushed and (bottle is None or bottle.cut) and turn.note("back") < 2:
-        return turn.answer('<spider_run_distance distance="-20"/><observe/>', back=turn.note("back") + 1)
+        return turn.answer(f'<spider_run_distance distance="-20"/>{LOOK}', back=turn.note("back") + 1)
     if bottle is None:
         if turn.note("turned") >= 8:
             return "I cannot find a bottle.<plan_done/>"
-        return turn.answer('<spider_rotate angle="45"/><observe/>', turned=turn.note("turned") + 1)
+        return turn.answer(f'<spider_rotate angle="45"/>{LOOK}', turned=turn.note("turned") + 1)
     if bottle.shape[0] < UPRIGHT and not bottle.cut:
         return "The bottle has fallen over.<plan_done/>" if pushed else "The bottle lies on the desk already.<plan_done/>"
     if abs(bottle.bearing_deg) > AIM_DEG:
-        return turn.answer(f'<spider_rotate angle="{bottle.bearing_deg:.0f}"/><observe/>')
+        return turn.answer(f'<spider_rotate angle="{bottle.bearing_deg:.0f}"/>{LOOK}')
     if bottle.distance_m > PUSH_M:
         step = min(STEP_CM, max(4, round(100 * (bottle.distance_m - PUSH_M) + 3)))
-        return turn.answer(f'<spider_run_distance distance="{step}"/><observe/>')
-    push = '<spider_run_distance distance="18"/><spider_run_distance distance="-25"/><observe/>'
+        return turn.answer(f'<spider_run_distance distance="{step}"/>{LOOK}')
+    push = f'<spider_run_distance distance="18"/><spider_run_distance distance="-25"/>{LOOK}'
     return turn.answer(push, pushed=pushed + 1, back=0)
 
 
