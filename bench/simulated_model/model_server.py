@@ -39,8 +39,8 @@ class ModelServer:
 
     `answer` is a text, an Answer, or a function of the request that returns either. `rate` is in tokens of four
     characters a second, None for as fast as possible; `first_token_s` is the delay before the first. `key` refuses
-    any other key with 401. `requests` holds what arrived, of it the last `keep` (None: all); `disconnects` counts
-    clients that left before their answer was complete.
+    any other key with 401; without `takes_tools` a request that offers any is refused. `requests` holds what arrived,
+    of it the last `keep` (None: all); `disconnects` counts clients that left before their answer was complete.
     """
 
     def __init__(
@@ -51,6 +51,7 @@ class ModelServer:
         first_token_s: float = 0.0,
         faults: Iterable[Fault] = (),
         key: str | None = None,
+        takes_tools: bool = True,
         port: int = 0,
         keep: int | None = None,
     ) -> None:
@@ -58,6 +59,7 @@ class ModelServer:
         self.rate = rate
         self.first_token_s = first_token_s
         self.key = key
+        self.takes_tools = takes_tools
         self._keep = keep
         self.requests: list[RecordedRequest] = []
         self.completed = 0
@@ -200,6 +202,8 @@ class _Handler(BaseHTTPRequestHandler):
             self._refuse(fault.code, error_body(dialect, fault.word or "injected", said), extra)
         elif fault is not None and fault.kind == "reject_option":
             self._refuse(400, error_body(dialect, "invalid_request_error", f"Unsupported parameter: {fault.word}"))
+        elif body.get("tools") and not owner.takes_tools:
+            self._refuse(400, error_body(dialect, "invalid_request_error", "the simulated model does not support tools"))
         elif not body.get("stream"):
             self._refuse(400, error_body(dialect, "invalid_request_error", "this server only streams"))
         else:

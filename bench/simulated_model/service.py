@@ -166,4 +166,4 @@ def _answered(question: Question, greedy: bool, planning: Planning) -> str:
 
 def serve(table: Table, *, port: int = 0, on_given: Callable[[Given], None] | None = None) -> ModelServer:
     """Return a server that is not started yet; use it as a context. Raises OSError when the port is taken."""
-    return ModelServer(SimulatedModel(table, on_given), port=port, keep=SHOWN_REQUESTS)
+    return ModelServer(SimulatedModel(table, on_given), takes_tools=False, port=port, keep=SHOWN_REQUESTS)

@@ -20,6 +20,9 @@ from bench.dry_run import DryRun, dry_run
 from bench.performing import SETTINGS
 from bench.simulated_model.model_server import Answer, Fault, ModelServer, ToolUse
 from bench.simulated_model.prompt import results_of
+from bench.simulated_model.service import serve
+from bench.simulated_model.table import load_table
+from bench.simulated_model.where import default_table
 from function_tokens.mapper import Mapped, Mapper
 from planners.models.base import (
     CancelToken,
@@ -371,6 +374,11 @@ def test_a_built_in_under_the_robots_own_name_gets_its_result() -> None:
 
 
 # -- servers that take no tools ----------------------------------------------------------------------------------------
+
+
+def test_the_simulated_model_takes_no_tools(provider: str) -> None:
+    with serve(load_table(default_table())) as server, pytest.raises(ModelError, match="dialect:=xml"):
+        list(asked(provider, server))
 
 
 @pytest.mark.parametrize(
