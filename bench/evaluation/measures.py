@@ -12,7 +12,7 @@ from bench.evaluation.trace import Call, Trace
 from skill_kernel.codes import ModelCode
 
 Span = tuple[float, float]
-BACK_M, BACK_RAD = 0.1, math.radians(8.0)
+BACK_M, BACK_RAD = 0.05, math.radians(5.0)
 """It is back at a place when it is as near, and looks as much the same way."""
 FILLERS = frozenset({"nod", "stand"})
 """First actions that bring the task no further."""
