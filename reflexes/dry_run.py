@@ -10,8 +10,7 @@ from typing import Any
 
 from reflexes.loop import Ended, Firing, ReflexLoop
 from reflexes.rule import LoadedRule
-from skill_kernel.guard import SkillRequest, Vocabulary
-from skill_kernel.guard.code import OWN_ACTIONS
+from skill_kernel.guard.code import OWN_ACTIONS, SkillRequest, Vocabulary
 from skill_kernel.observation.accessors import View
 from skill_kernel.observation.model import Observation, ObservationError
 from skill_kernel.skills.skill import SkillDefinitionError

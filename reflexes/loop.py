@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 from reflexes.rule import LoadedRule
 from skill_kernel.config.sections import shown
-from skill_kernel.guard import Caller, SkillRequest
+from skill_kernel.guard.code import Caller, SkillRequest
 from skill_kernel.guard.condition_text import Trigger
 from skill_kernel.observation.accessors import Accessor, View
 from skill_kernel.observation.model import Observation, StaleFieldError

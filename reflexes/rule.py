@@ -18,7 +18,8 @@ from pydantic import Field
 
 from skill_kernel.config.sections import Section, shaped
 from skill_kernel.config.yaml_text import RecordError, checked, read_lists, read_mapping, write_whole
-from skill_kernel.guard import LIMITS, Guarded
+from skill_kernel.guard.compiler import Guarded
+from skill_kernel.guard.reading import LIMITS
 from skill_kernel.roles import RoleError
 
 LONGEST_ACTION_S = 600.0

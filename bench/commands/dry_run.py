@@ -113,8 +113,8 @@ def _mapper(robot: str, skills: Path | None) -> tuple[Mapper, Review, Callable[[
 
 
 def _checking(config: RobotConfig) -> Callable[[str], str]:
-    from skill_kernel.guard import GuardError
     from skill_kernel.guard.condition_text import read_condition
+    from skill_kernel.guard.reading import GuardError
     from skill_kernel.observation.accessors import accessors_of
 
     accessors = accessors_of(config)

@@ -85,8 +85,8 @@ from skill_kernel.events import (
     StreamEvent,
     StreamKind,
 )
-from skill_kernel.guard import GuardError
 from skill_kernel.guard.condition_text import holds, read_condition
+from skill_kernel.guard.reading import GuardError
 from skill_kernel.kernel.kernel import Kernel
 from skill_kernel.observation.accessors import View, accessors_of
 from skill_kernel.observation.model import Observation

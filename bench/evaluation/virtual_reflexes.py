@@ -15,8 +15,7 @@ from reflexes.rule import RuleStore
 from skill_kernel.calls import CallResult, CallSpec
 from skill_kernel.codes import Outcome
 from skill_kernel.events import CallEvent, CallKind, RunEvent
-from skill_kernel.guard import Vocabulary
-from skill_kernel.guard.code import STOP, WAIT
+from skill_kernel.guard.code import STOP, WAIT, Vocabulary
 from skill_kernel.kernel.holds import Rank
 from skill_kernel.kernel.kernel import Kernel
 from skill_kernel.observation.accessors import accessors_of

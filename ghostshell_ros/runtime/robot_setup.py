@@ -9,7 +9,7 @@ from function_tokens.routines import RoutineStore
 from ghostshell_ros.runtime.data import data_folder
 from ghostshell_ros.runtime.node import NodeStartError, RuntimeNode
 from planners.prompts.prompt import GrammarOptions, RobotFacts
-from skill_kernel.guard import Vocabulary
+from skill_kernel.guard.code import Vocabulary
 from skill_kernel.observation.accessors import accessors_of
 from skill_kernel.robot import RobotConfig, RobotConfigError
 from skill_kernel.skills.registry import RegistryError, SkillRegistry

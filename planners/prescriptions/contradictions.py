@@ -16,9 +16,8 @@ from planners.language.lexicon import stem
 from planners.prescriptions.prescription import Conflict, Kind, Prescription
 from planners.prompts.blocks import text_beside
 from skill_kernel.config.yaml_text import read_yaml
-from skill_kernel.guard import GuardError
 from skill_kernel.guard.compiler import COMPARISONS
-from skill_kernel.guard.reading import read_expression
+from skill_kernel.guard.reading import GuardError, read_expression
 
 _WORD = re.compile(r"[a-z]+(?:'[a-z]+)?|[\u4e00-\u9fff]")
 _WORDING: dict[str, Any] = read_yaml(text_beside(__file__, "contradictions.yaml"), strict=True)

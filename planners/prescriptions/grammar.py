@@ -20,8 +20,7 @@ from planners.prompts.prompt import GrammarOptions
 from reflexes.rule import ReflexError
 from skill_kernel.config.sections import shown
 from skill_kernel.config.yaml_text import read_yaml
-from skill_kernel.guard import Vocabulary
-from skill_kernel.guard.code import LONGEST_WAIT_S
+from skill_kernel.guard.code import LONGEST_WAIT_S, Vocabulary
 from skill_kernel.observation.accessors import Accessor, plain_words
 from skill_kernel.robot import RobotConfig
 

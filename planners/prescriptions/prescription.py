@@ -16,7 +16,8 @@ from reflexes.rule import MAX_SENTENCE, RuleName, name_of
 from skill_kernel.config import yaml_text
 from skill_kernel.config.sections import Section, shown
 from skill_kernel.config.yaml_text import RecordError
-from skill_kernel.guard import GuardError, compile_expression
+from skill_kernel.guard.compiler import compile_expression
+from skill_kernel.guard.reading import GuardError
 from skill_kernel.observation.accessors import Accessor
 
 COOLDOWN_S = 30.0

@@ -8,7 +8,9 @@ from planners.prescriptions.reflex_compiler import Proposal, limit_of
 from reflexes.rule import LoadedRule, ReflexError, Rule, RuleState, RuleStore, Unreadable, name_of
 from skill_kernel.config.sections import nearest, shown
 from skill_kernel.config.yaml_text import RecordError, checked
-from skill_kernel.guard import Guarded, GuardError, Vocabulary, compile_guarded
+from skill_kernel.guard.code import Vocabulary
+from skill_kernel.guard.compiler import Guarded, compile_guarded
+from skill_kernel.guard.reading import GuardError
 
 MAX_RULES = 200
 

@@ -16,9 +16,9 @@ from planners.prompts.blocks import quoted, text_beside
 from planners.prompts.prompt import RobotFacts, compose, conditions, described, line
 from reflexes.rule import LONGEST_ACTION_S, MAX_SENTENCE, ReflexError
 from skill_kernel.config.sections import shown
-from skill_kernel.guard import Guarded, GuardError, Vocabulary, compile_guarded
-from skill_kernel.guard.code import FUNCTIONS, LONGEST_WAIT_S, OWN_ACTIONS, WAIT
-from skill_kernel.guard.reading import LIMITS, read
+from skill_kernel.guard.code import FUNCTIONS, LONGEST_WAIT_S, OWN_ACTIONS, WAIT, Vocabulary
+from skill_kernel.guard.compiler import Guarded, compile_guarded
+from skill_kernel.guard.reading import LIMITS, GuardError, read
 from skill_kernel.robot import RobotConfig
 from skill_kernel.skills.arguments import ArgumentError, bind_typed
 from skill_kernel.skills.skill import SkillDefinitionError

@@ -14,7 +14,8 @@ from planners.prescriptions.reflex_compiler import nominal_of
 from planners.prompts.blocks import text_beside
 from reflexes.rule import ReflexError
 from skill_kernel.config.yaml_text import read_yaml
-from skill_kernel.guard import GuardError, compile_guarded
+from skill_kernel.guard.compiler import compile_guarded
+from skill_kernel.guard.reading import GuardError
 
 SHORT_S = 15.0
 """Longest nominal time of a reflex's action: it keeps every task off the body meanwhile."""

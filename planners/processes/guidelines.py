@@ -13,8 +13,9 @@ from planners.strategy import Report
 from skill_kernel.clock import Clock
 from skill_kernel.config.sections import shown
 from skill_kernel.events import ProcessEvent, ProcessKind
-from skill_kernel.guard import GuardedExpression, GuardError, compile_expression
+from skill_kernel.guard.compiler import GuardedExpression, compile_expression
 from skill_kernel.guard.condition_text import Trigger, holds
+from skill_kernel.guard.reading import GuardError
 from skill_kernel.observation.accessors import Accessor, View
 from skill_kernel.observation.model import Kind, Observation, SeenObject
 from skill_kernel.processes.process import Process, ProcessError, ProcessSource

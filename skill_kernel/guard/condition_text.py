@@ -9,8 +9,9 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from skill_kernel.guard import Caller, GuardCode, GuardedExpression, GuardError, RuleFault, compile_expression
-from skill_kernel.guard.reading import unwarned
+from skill_kernel.guard.code import Caller
+from skill_kernel.guard.compiler import GuardedExpression, compile_expression
+from skill_kernel.guard.reading import GuardCode, GuardError, RuleFault, unwarned
 from skill_kernel.observation.accessors import Accessor
 from skill_kernel.observation.model import ObservationError
 

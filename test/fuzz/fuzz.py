@@ -91,7 +91,7 @@ def _robot(name: str) -> tuple[Any, Any]:
 
 @cache
 def _vocabulary() -> Any:
-    from skill_kernel.guard import Vocabulary
+    from skill_kernel.guard.code import Vocabulary
     from skill_kernel.observation.accessors import accessors_of
 
     config, skills = _robot("kalos")
@@ -100,7 +100,8 @@ def _vocabulary() -> Any:
 
 def guard(data: bytes) -> None:
     """Compile code of a reflex, and an expression."""
-    from skill_kernel.guard import GuardError, compile_expression, compile_guarded
+    from skill_kernel.guard.compiler import compile_expression, compile_guarded
+    from skill_kernel.guard.reading import GuardError
 
     text = text_of(data)
     with suppress(GuardError):

@@ -8,7 +8,7 @@ from collections.abc import Generator, Mapping
 from functools import cache
 from typing import Any
 
-from skill_kernel.guard import SkillRequest, Vocabulary
+from skill_kernel.guard.code import SkillRequest, Vocabulary
 from skill_kernel.observation.accessors import accessors_of
 from skill_kernel.robot import RobotConfig
 from skill_kernel.skills.registry import SkillRegistry

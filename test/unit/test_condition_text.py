@@ -11,8 +11,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from planners.prescriptions.contradictions import may_meet
-from skill_kernel.guard import GuardError, RuleFault
 from skill_kernel.guard.condition_text import MAX_SENTENCE, holds, read_condition
+from skill_kernel.guard.reading import GuardError, RuleFault
 from skill_kernel.observation.accessors import accessors_of
 from skill_kernel.observation.model import StaleFieldError
 from skill_kernel.robot import RobotConfig

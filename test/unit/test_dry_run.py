@@ -10,7 +10,7 @@ from reflex_kit import vocabulary
 from reflexes import dry_run as dry_run_module
 from reflexes.dry_run import DryRun, dry_run
 from reflexes.rule import LoadedRule, Rule
-from skill_kernel.guard import compile_guarded
+from skill_kernel.guard.compiler import compile_guarded
 from skill_kernel.observation.model import FieldValue, Kind, Observation, Sector
 
 

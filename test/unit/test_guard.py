@@ -14,9 +14,9 @@ import pytest
 from guard_corpus import GROWING, HONEST, SEEN, hostile, rule
 from reflex_kit import Answers, perform, vocabulary
 
-from skill_kernel.guard import GuardCode, Guarded, GuardError, RuleFault, compile_expression, compile_guarded
 from skill_kernel.guard.code import FLOAT, Caller, Frame
-from skill_kernel.guard.reading import ALLOWED
+from skill_kernel.guard.compiler import Guarded, compile_expression, compile_guarded
+from skill_kernel.guard.reading import ALLOWED, GuardCode, GuardError, RuleFault
 from skill_kernel.observation.model import StaleFieldError
 
 HOSTILE = hostile()

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from reflex_kit import Answers, perform, same, vocabulary
 from thorough import examples
 
-from skill_kernel.guard import GuardError, RuleFault, Vocabulary, compile_expression, compile_guarded
-from skill_kernel.guard.code import BOOL, FLOAT, Caller, Frame, Type
-from skill_kernel.guard.compiler import Compiler
+from skill_kernel.guard.code import BOOL, FLOAT, Caller, Frame, Type, Vocabulary
+from skill_kernel.guard.compiler import Compiler, compile_expression, compile_guarded
+from skill_kernel.guard.reading import GuardError, RuleFault
 
 LABELS = ("person", "chair", "ball")
 TEXTS = ("room()", "posture()", "heard()", "lower(heard())", "'kitchen'", "'a'", "''")

@@ -16,7 +16,7 @@ from planners.prescriptions.grammar import Grammar
 from planners.prescriptions.prescription import MAX_GUIDELINES, Kind, Prescription, Route, UnknownPrescriptionError, load
 from planners.prescriptions.router import Router
 from skill_kernel.config.yaml_text import RecordError
-from skill_kernel.guard import Vocabulary
+from skill_kernel.guard.code import Vocabulary
 from skill_kernel.observation.accessors import Accessor, accessors_of
 from skill_kernel.robot import RobotConfig
 from skill_kernel.skills.registry import SkillRegistry

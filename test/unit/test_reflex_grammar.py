@@ -11,7 +11,9 @@ from reflex_kit import kalos, vocabulary
 
 from planners.prescriptions.grammar import EXAMPLES, Grammar, GrammarError
 from reflexes.rule import RuleStore
-from skill_kernel.guard import GuardError, Vocabulary, compile_guarded
+from skill_kernel.guard.code import Vocabulary
+from skill_kernel.guard.compiler import compile_guarded
+from skill_kernel.guard.reading import GuardError
 from skill_kernel.observation.accessors import accessors_of
 from skill_kernel.robot import RobotConfig
 from skill_kernel.skills.registry import SkillRegistry

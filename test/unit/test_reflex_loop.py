@@ -14,7 +14,7 @@ from reflex_kit import vocabulary
 from reflexes.dry_run import call_text
 from reflexes.loop import REARM_S, STRIKES, Ended, Firing, ReflexLoop
 from reflexes.rule import LoadedRule, Rule
-from skill_kernel.guard import compile_guarded
+from skill_kernel.guard.compiler import compile_guarded
 
 NEAR = "distance_to('person') < 1"
 

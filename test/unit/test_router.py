@@ -10,7 +10,8 @@ import pytest
 from planners.prescriptions.grammar import EXAMPLES, Grammar
 from planners.prescriptions.prescription import Kind
 from planners.prescriptions.router import Router
-from skill_kernel.guard import Vocabulary, compile_expression
+from skill_kernel.guard.code import Vocabulary
+from skill_kernel.guard.compiler import compile_expression
 from skill_kernel.observation.accessors import accessors_of
 from skill_kernel.robot import RobotConfig
 from skill_kernel.skills.registry import SkillRegistry

@@ -32,8 +32,8 @@ from planners.verdict import WeighingExecutor, load_verdicts
 from skill_kernel.codes import ModelCode, ParseCode, TaskCode
 from skill_kernel.config.sections import CAUSE_CHARS, shown
 from skill_kernel.events import CallEvent, ModelEvent, Notice, ProcessEvent, ProcessKind, StreamEvent, StreamKind
-from skill_kernel.guard import GuardError
 from skill_kernel.guard.condition_text import holds, read_condition
+from skill_kernel.guard.reading import GuardError
 from skill_kernel.observation.accessors import View
 
 KINDS = {number: kind for kind, number in TOKEN_NUMBERS.items()}

@@ -21,8 +21,7 @@ from reflexes.loop import Ended, Firing, ReflexLoop
 from skill_kernel.calls import CallResult, CallSpec
 from skill_kernel.codes import CallCode, LeaseCode, Outcome
 from skill_kernel.events import CallEvent, CallKind, Notice
-from skill_kernel.guard import SkillRequest
-from skill_kernel.guard.code import STOP, WAIT
+from skill_kernel.guard.code import STOP, WAIT, SkillRequest
 from skill_kernel.skills.arguments import to_json
 
 BEAT_S, REST_BEAT_S = 0.05, 0.5

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable, Sequence
 from planners.plan import Subtask
 from planners.prompts.prompt import CallReport
 from skill_kernel.codes import Outcome
-from skill_kernel.guard import GuardError
 from skill_kernel.guard.condition_text import holds, read_condition
+from skill_kernel.guard.reading import GuardError
 from skill_kernel.observation.accessors import Accessor, Parameter, View
 
 PROOF_S = 1.0

@@ -6,8 +6,9 @@ from dataclasses import dataclass, field
 
 from planners.plan import GlobalEvent
 from planners.strategy import Judge
-from skill_kernel.guard import GuardedExpression, GuardError
+from skill_kernel.guard.compiler import GuardedExpression
 from skill_kernel.guard.condition_text import Trigger, holds, read_condition
+from skill_kernel.guard.reading import GuardError
 from skill_kernel.observation.accessors import Accessor, View
 
 REARM_S = 1.0
