@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from memory_kit import NOON, settle
 from memory_model import observation
@@ -101,10 +103,12 @@ def test_notes_that_hold_most_of_its_words_are_shown_with_their_process(memory: 
 
 def test_private_records_are_shown_to_their_owner_alone(memory: Memory) -> None:
     for robot, visibility in (("coco", Visibility.ROBOT), ("kalos", Visibility.PROCESS)):
-        seen = {"label": "ball", "count": 1}
-        of = Provenance(robot, "test", "p1")
-        who = Record(Tier.M3, Kind.ENTITY, NOON - 9.0, "ball", {"name": "ball"}, of, key=f"entity:object:ball{robot}")
-        memory.put(Record(Tier.M1, Kind.SIGHTING, NOON - 9.0, "saw a ball", seen, of, visibility=visibility), who).result()
+        seen = replace(observation(NOON - 9.0, "kitchen", ["ball"], robot=robot), visibility=visibility)
+        memory.put(replace(seen, provenance=replace(seen.provenance, process="p1"))).result()
+    settle(memory)
     assert lines(memory, "find the ball", viewer=Viewer()) == []
-    assert len(lines(memory, "find the ball", viewer=Viewer("kalos", "p1"))) == 1
+    (line,) = lines(memory, "find the ball", viewer=Viewer("kalos", "p1"))
+    assert "kalos saw a ball" in line and line.endswith(" of process p1]")
     assert lines(memory, "find the ball", viewer=Viewer("kalos", "p2")) == []
+    (line,) = lines(memory, "find the ball", viewer=Viewer("coco", "p2"))
+    assert "coco saw a ball" in line
