@@ -144,7 +144,7 @@ class NodeHost:
         self.close()
 
 
-def run(*factories: Callable[[], RuntimeNode | Sequence[RuntimeNode]], args: Sequence[str] | None = None) -> int:
+def run(*factories: Callable[[], RuntimeNode | Sequence[RuntimeNode]]) -> int:
     """Build nodes and spin them in one process until SIGINT or SIGTERM: the body of a node's `main()`.
 
     A factory returns one node or several. Returns the exit status: 0, or EX_CONFIG with one sentence in the log when a node
@@ -152,12 +152,12 @@ def run(*factories: Callable[[], RuntimeNode | Sequence[RuntimeNode]], args: Seq
     """
     # A skill that computes on its thread would otherwise keep the executor waiting for 5 ms at a time.
     sys.setswitchinterval(0.001)
-    if doubled := doubled_key(sys.argv if args is None else args):
+    if doubled := doubled_key(sys.argv):
         rclpy.logging.get_logger("ghostshell").fatal(doubled)
         return os.EX_CONFIG
     prefer_profiles()
     try:
-        rclpy.init(args=list(args) if args is not None else None, signal_handler_options=rclpy.SignalHandlerOptions.NO)
+        rclpy.init(signal_handler_options=rclpy.SignalHandlerOptions.NO)
     except RuntimeError as error:  # a file of parameters that is not there, an argument that is none
         rclpy.logging.get_logger("ghostshell").fatal(str(error))
         return os.EX_CONFIG
@@ -167,7 +167,11 @@ def run(*factories: Callable[[], RuntimeNode | Sequence[RuntimeNode]], args: Seq
         for factory in factories:
             if not hosts[0].ending.is_set():
                 made = factory()
-                _place(hosts, made if isinstance(made, Sequence) else [made], apart=len(factories) > 1)
+                for node in made if isinstance(made, Sequence) else [made]:
+                    if node.own_thread and len(factories) > 1:
+                        hosts.append(NodeHost([node]))
+                    else:
+                        hosts[0].add(node)
                 del made
         _warn_of_unknown_parameters([node for host in hosts for node in host.nodes])
         # Objects made at the start stay; full rounds of the garbage collector over them take 50 ms.
@@ -221,15 +225,6 @@ def _while_alive() -> Callable[[], None]:
         before[:] = now
 
     return look
-
-
-def _place(hosts: list[NodeHost], nodes: Sequence[RuntimeNode], *, apart: bool) -> None:
-    """Give nodes with `own_thread` a host of their own where they share a process, and all others the first host."""
-    for node in nodes:
-        if node.own_thread and apart:
-            hosts.append(NodeHost([node]))
-        else:
-            hosts[0].add(node)
 
 
 def _warn_of_unknown_parameters(nodes: Sequence[RuntimeNode]) -> None:
