@@ -180,21 +180,16 @@ class Answer:
         self._usage: Usage | None = None
         self._began_s = owner.node.now_s()
         self._over = self._muted = self._forgot = self._reads_long = False
-        self._asked = False
-        """False for an answer that the budget forbids: nothing but its end is told."""
         self._repetition = RepetitionWatch()
 
     def begin(self) -> None:
         """Ask the model."""
-        self._asked = True
         events = self.client.stream(self.request, cancel=self._cancel)
         threading.Thread(target=self._read, args=(events,), name=f"model-{self.about['layer']}", daemon=True).start()
 
     def cancel(self) -> None:
         """Stop the answer and report nothing more of it."""
-        if not self._over:
-            self._cancel.cancel()
-            self._told(int(ModelCode.MODEL_CANCELLED), "the answer was no longer wanted")
+        self._cut(int(ModelCode.MODEL_CANCELLED), "the answer was no longer wanted")
 
     def enough(self) -> None:
         """Read no further. The answer gets ENOUGH_S to end by itself, because its end tells the number of tokens."""
@@ -202,10 +197,10 @@ class Answer:
             self._muted = True
             self._node.call_later(ENOUGH_S, self._cut)
 
-    def _cut(self) -> None:
+    def _cut(self, code: int = 0, why: str = "") -> None:
         if not self._over:
             self._cancel.cancel()
-            self._told(0, "")
+            self._told(code, why)
 
     def _read(self, events: Iterator[AnswerPart]) -> None:
         """Read the model's iterator, which blocks, on a thread of its own."""
@@ -261,7 +256,7 @@ class Answer:
     def _told(self, code: int, why: str, *, whole: bool = False) -> None:
         """Report the answer's end. `whole` says that the model itself ended it, so its token counts are complete."""
         self._over = True
-        if not self._asked:
+        if self not in self._owner.answers:  # the budget forbade it: nothing but its end is told
             return
         usage = self._used(code, whole=whole)
         cost = {
