@@ -82,7 +82,7 @@ class Forked:
                 self.returncode = _INT32.unpack(data)[0]
             else:
                 # The server died: the kernel killed its nodes, and nobody has killed what they had started.
-                _kill_group(self.pid)
+                kill_group(self.pid)
                 self.returncode = -signal.SIGKILL
         return self.returncode
 
@@ -223,7 +223,7 @@ class _Server:
 
     def _reap(self, ended: int, pid: int, status: int) -> None:
         # Kill leftovers in its group; the unreaped leader keeps the number of the group reserved.
-        _kill_group(pid)
+        kill_group(pid)
         code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
         with contextlib.suppress(BrokenPipeError):
             os.write(status, _INT32.pack(code))
@@ -232,9 +232,10 @@ class _Server:
         os.close(status)
 
 
-def _kill_group(pid: int) -> None:
+def kill_group(pid: int, number: int = signal.SIGKILL) -> None:
+    """Send a signal to a process and everything in its group, as far as there is something that may be sent one."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
-        os.killpg(pid, signal.SIGKILL)
+        os.killpg(pid, number)
 
 
 def main() -> None:

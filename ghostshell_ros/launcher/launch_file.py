@@ -12,14 +12,7 @@ from typing import Any
 from lxml import etree
 
 from ghostshell_ros.launcher import substitution
-from ghostshell_ros.launcher.specs import (
-    InlineParameters,
-    LaunchError,
-    ProcessSpec,
-    package_executable,
-    package_prefix,
-    package_share,
-)
+from ghostshell_ros.launcher.specs import InlineParameters, LaunchError, ProcessSpec, package_executable, package_prefix
 from ghostshell_ros.launcher.substitution import Call, Template
 from skill_kernel.config.sections import nearest
 
@@ -108,7 +101,7 @@ def _find(name: str | os.PathLike[str], environment: Mapping[str, str]) -> Path:
         return path
     if path.name != str(path):
         raise LaunchError(f"there is no launch file '{path}'")
-    folder = package_share(PACKAGE, environment) / "launch"
+    folder = package_prefix(PACKAGE, environment) / "share" / PACKAGE / "launch"
     for candidate in (folder / path.name, folder / f"{path.name}.launch.xml"):
         if candidate.is_file():
             return candidate
@@ -368,8 +361,8 @@ class _Performer:
                 if OWN_CHECKS not in arguments[0]:
                     raise LaunchError(f"'{arguments[0][:80]}' is not run here; use ros2 launch, or write what it prints")
                 return ""  # `ghostshell launch` makes these checks itself
-            find = package_share if call.name == "find-pkg-share" else package_prefix
-            return str(find(arguments[0], self.environment))
+            prefix = package_prefix(arguments[0], self.environment)
+            return str(prefix / "share" / arguments[0] if call.name == "find-pkg-share" else prefix)
         except LaunchError as error:
             raise LaunchError(f"$({call.name} …): {error}", place) from error
 

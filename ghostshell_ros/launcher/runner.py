@@ -18,7 +18,7 @@ from types import TracebackType
 from typing import IO, TYPE_CHECKING
 
 from ghostshell_ros.executables import outlives
-from ghostshell_ros.fork_server import Forked, ForkServer, die_with, forkable
+from ghostshell_ros.fork_server import Forked, ForkServer, die_with, forkable, kill_group
 from ghostshell_ros.launcher.specs import ProcessSpec
 
 if TYPE_CHECKING:
@@ -272,10 +272,8 @@ class LaunchRun:
 
 def _signal(process: Process, number: int) -> None:
     """Send a signal to a process that has not been reaped, and everything in its group."""
-    if process.returncode is not None:
-        return
-    with contextlib.suppress(ProcessLookupError, PermissionError):
-        os.killpg(process.pid, number)
+    if process.returncode is None:
+        kill_group(process.pid, number)
 
 
 def _spawn(spec: ProcessSpec, argv: Sequence[str]) -> subprocess.Popen[str]:

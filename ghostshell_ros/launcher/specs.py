@@ -83,11 +83,6 @@ def package_prefix(package: str, environment: Mapping[str, str]) -> Path:
     raise LaunchError(f"package '{package}' is not in AMENT_PREFIX_PATH ({searched}); build it, or correct its name")
 
 
-def package_share(package: str, environment: Mapping[str, str]) -> Path:
-    """Return the share folder of `package`; raises LaunchError when the package is not found."""
-    return package_prefix(package, environment) / "share" / package
-
-
 def package_executable(package: str, executable: str, environment: Mapping[str, str]) -> Path:
     """Return the executable in the package's lib folder; raises LaunchError when there is none."""
     folder = package_prefix(package, environment) / "lib" / package
