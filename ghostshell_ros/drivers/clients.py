@@ -19,9 +19,8 @@ from ghostshell_ros.navigation.motion import composed
 from ghostshell_ros.runtime.lifecycle import DriverStates
 from ghostshell_ros.runtime.map_origin import follow_map
 from ghostshell_ros.runtime.node import RuntimeNode
-from ghostshell_ros.runtime.recollection import MEMORY
+from ghostshell_ros.runtime.recollection import MEMORY, asked_by
 from ghostshell_ros.runtime.service_client import Request, ServiceClient
-from ghostshell_ros.runtime.signing import signed
 from ghostshell_ros.wire.codec import interface
 from ghostshell_ros.wire.images import to_pixels
 from ghostshell_ros.wire.qos import IMAGES, SENSORS
@@ -30,7 +29,6 @@ from ghostshell_ros.wire.values import ros_text
 from skill_kernel.codes import MemoryCode
 from skill_kernel.config.sections import nearest
 from skill_kernel.robot import RobotConfig, RobotConfigError
-from skill_kernel.roles import Act, key_role
 from skill_kernel.skills.drivers import Detection, MemoryAnswer, Pose2D, Scan, StopEvent
 
 LOOK_S = 0.2
@@ -108,9 +106,7 @@ class MemoryCaller:
     def __call__(self, question: str, *, stop: StopEvent, timeout_s: float = 5.0) -> MemoryAnswer:
         answer: Future[QueryMemory.Response | None] = Future()
         asked: list[Request] = []
-        robot = self._node.get_namespace().strip("/")
-        request = QueryMemory.Request(question=ros_text(question), robot=robot)
-        request = signed(self._node, MEMORY, request, key_role(Act.PRIVATE))
+        request = asked_by(self._node, question=ros_text(question))
         begun = self._node.steady_now()
         wait_s = min(timeout_s, MEMORY_WAIT_S)
 

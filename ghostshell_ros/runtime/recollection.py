@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ask the robots' memory what bears on a task, for the prompts of a planning node."""
+"""Ask the robots' memory as this robot: whatever a skill asks, and what bears on a task, for the prompts of a planning node."""
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from ghostshell.srv import QueryMemory
 
@@ -18,6 +19,12 @@ DEADLINE_S = 0.2
 """A question for a plan waits so long for the memory."""
 
 
+def asked_by(node: RuntimeNode, **fields: Any) -> QueryMemory.Request:
+    """Return a request of the node's robot, with the proof by which it is shown its private records."""
+    request = QueryMemory.Request(robot=node.get_namespace().strip("/"), **fields)
+    return signed(node, MEMORY, request, key_role(Act.PRIVATE))
+
+
 class Recollection:
     """Ask once a process, where a language model is there to be told. On the executor's thread only."""
 
@@ -32,9 +39,7 @@ class Recollection:
         if self._client is None or not self._client.discovered():
             then(())
             return
-        robot = self._node.get_namespace().strip("/")
-        request = QueryMemory.Request(task=ros_text(task), tokens=self._tokens, robot=robot, process_id=process_id)
-        request = signed(self._node, MEMORY, request, key_role(Act.PRIVATE))
+        request = asked_by(self._node, task=ros_text(task), tokens=self._tokens, process_id=process_id)
 
         def answered(response: QueryMemory.Response | None) -> None:
             then(tuple(response.answer.splitlines()) if response is not None and response.success else ())

@@ -10,7 +10,7 @@ from planners.memory import schema
 from planners.memory.answers import MAX_SEARCHED, MAX_SOURCES, Answer, Answerer, clock, is_evidence
 from planners.memory.consolidation import ConsolidationSettings, Consolidator
 from planners.memory.embedding import Embedder, Embeddings
-from planners.memory.query import Circle, Query, words_of
+from planners.memory.query import Circle, Query, tells_of
 from planners.memory.recollection import Recollection
 from planners.memory.records import Kind, Provenance, Record, Spot, StoreError, Tier, Viewer, Visibility
 from planners.memory.store import Background, Store, Ticket
@@ -100,9 +100,8 @@ class Memory:
         return Recollection(self.store, task, answer, viewer, self._wall()).chosen(tokens)
 
     def _fits(self, question: str, record: Record) -> bool:
-        """Return whether a passage is about the question: by its meaning, or by more than half of the words."""
-        words, text = words_of(question), record.text.casefold()
-        return bool(self.embeddings.count) or 2 * sum(word in text for word in words) > len(words)
+        """Return whether a passage is about the question: by its meaning, or by its words."""
+        return bool(self.embeddings.count) or tells_of(record.text, question)
 
     def _robots(self) -> set[str]:
         """Return the names that mean a robot in a question."""

@@ -130,6 +130,12 @@ def words_of(text: str) -> list[str]:
     return (telling or all_words)[:MAX_WORDS]
 
 
+def tells_of(text: str, question: str) -> bool:
+    """Return whether a text holds more than half of the words of a question."""
+    words, low = words_of(question), text.casefold()
+    return 2 * sum(word in low for word in words) > len(words)
+
+
 def _match(words: list[str], by: str = " AND ") -> str:
     """Return the words as FTS5 strings, in which nothing is an operator."""
     return by.join(f'"{word}"' for word in words)

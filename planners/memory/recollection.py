@@ -9,7 +9,7 @@ from operator import itemgetter
 
 from planners.language.questions import MAX_QUESTION, names, read, readable, times_in
 from planners.memory.answers import Answer, age, clock, is_evidence, sight
-from planners.memory.query import MAX_LIMIT, Query, words_of
+from planners.memory.query import MAX_LIMIT, Query, tells_of
 from planners.memory.records import MAX_TIME_S, Kind, Record, Viewer
 from planners.memory.schema import select
 from planners.memory.store import Store
@@ -51,10 +51,9 @@ class Recollection:
         # The newest of each thing first: one thing that is often seen must not leave no room for another.
         ranked = [told for name in named for told in enumerate(self._about(name, known))]
         yield from (told for _, told in sorted(ranked, key=itemgetter(0)))
-        if words := words_of(self._task):
-            for note in self._find(Query(self._task, (Kind.NOTE.value,))):
-                if 2 * sum(word in note.text.casefold() for word in words) > len(words) and is_evidence(note):
-                    yield self._dated(note, note.text), [note]
+        for note in self._find(Query(self._task, (Kind.NOTE.value,))):
+            if tells_of(note.text, self._task) and is_evidence(note):
+                yield self._dated(note, note.text), [note]
 
     def _about(self, label: str, known: Sequence[Record]) -> Iterator[tuple[str, Sequence[Record]]]:
         """Yield where a thing was last seen, in the time that the task names if it was seen then, and where it usually is."""
