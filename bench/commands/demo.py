@@ -101,17 +101,21 @@ def _perform(
     from ghostshell_ros.cli.robot_client import spun
     from ghostshell_ros.cli.run_view import RunScreen
 
+    def look(_: str) -> None:
+        if exited:
+            raise NotThereError("a process of the robot ended while it was starting; its log says why")
+
     try:
         with spun(lambda: RobotClient(robot)) as client:
             reel = FilmReel(client) if film else None
             stream = StreamListener(client)
-            wait_ready(client, 60.0, alive=lambda: not exited)
+            wait_ready(client, 60.0, look)
             print(f"ready after {time.monotonic() - begun:.1f} s; model: {what}")
             print(f"instruction: {spoken}", flush=True)
             with RunScreen(client.view, client) as screen:
                 end = run_task(client, spoken, screen, timeout_s=300.0)
             print(told(end))
-            stream.draw(client.view.model, client.process_id, spoken, picture)
+            stream.draw(client.view.model, client.sent[-1].process_id, spoken, picture)
             print(f"timeline: {picture}")
             return end, reel
     except NotThereError as error:

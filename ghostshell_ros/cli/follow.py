@@ -173,11 +173,6 @@ class RobotClient(RunListener):
         self.create_subscription(DiagnosticArray, DRIVER_STATES, self._on_drivers, LATCHED)
 
     @property
-    def process_id(self) -> str:
-        """Return the process of the newest task, "" while it has none."""
-        return self.sent[-1].process_id if self.sent else ""
-
-    @property
     def running(self) -> list[Sent]:
         """Return the tasks that have not ended."""
         return [sent for sent in self.sent if sent.end is None]
@@ -239,19 +234,12 @@ class RobotClient(RunListener):
         self.inbox.put(("end", result))
 
 
-def wait_ready(
-    client: RobotClient,
-    timeout_s: float = WAIT_S,
-    alive: Callable[[], bool] = lambda: True,
-    tell: Callable[[str], object] = lambda _: None,
-) -> None:
+def wait_ready(client: RobotClient, timeout_s: float = WAIT_S, tell: Callable[[str], object] = lambda _: None) -> None:
     """Wait until the robot can take a task, and `tell` what for. Raises NotThereError at the deadline, or when the robot is
-    not there or `alive` says no."""
+    not there."""
     begun_s = time.monotonic()
     while lacking := client.lacking():
         waited_s = time.monotonic() - begun_s
-        if not alive():
-            raise NotThereError("a process of the robot ended while it was starting; its log says why")
         if lacking == [*NODES] and (why := absent(client, client.robot, waited_s, timeout_s)):
             raise NotThereError(why)
         if waited_s > timeout_s:
