@@ -190,6 +190,10 @@ class RosSenses:
         seen = message.detections
         return tuple(Detection(d.label, float(d.confidence), float(d.bearing), float(d.distance)) for d in seen)
 
+    def sights(self) -> Sequence[str]:
+        message = self._fresh(DetectionArray, UNSEEN_S)
+        return () if message is None else tuple(message.labels)
+
     def image(self) -> Any:
         if not self._base:
             return None

@@ -222,8 +222,11 @@ def _names(path: Path, meta: Mapping[str, str]) -> tuple[str, ...]:
 class YoloDetector:
     """Run any weights that `ultralytics.YOLO` loads for detection, by that package: an extra under AGPL-3.0."""
 
-    def __init__(self, model: str, *, confidence: float = 0.35, overlap: float = 0.5, threads: int = 1) -> None:
-        """Load `model`, a file, or a name that ultralytics knows and then downloads (`yolo11n.pt`).
+    def __init__(
+        self, model: str, *, confidence: float = 0.35, overlap: float = 0.5, threads: int = 1, words: Sequence[str] = ()
+    ) -> None:
+        """Load `model`, a file, or a name that ultralytics knows and then downloads (`yolo11n.pt`). One with an open
+        vocabulary (`yolov8s-worldv2.pt`) looks for `words`.
 
         Raises DetectorError when ultralytics is missing or the weights cannot be had.
         """
@@ -240,7 +243,9 @@ class YoloDetector:
         torch.set_num_threads(threads)
         try:
             self._model: Any = YOLO(model, task="detect")
-            names = self._model.names
+            if words and hasattr(self._model, "set_classes"):
+                self._model.set_classes(list(words))
+            names = dict(enumerate(self._model.names)) if isinstance(self._model.names, list) else self._model.names
         except Exception as error:
             raise DetectorError(f"ultralytics cannot load '{model}': {str(error)[:200]}; name a file with weights") from error
         self.labels: Sequence[str] = tuple(names[i] for i in sorted(names))
@@ -266,13 +271,21 @@ def kinds() -> tuple[str, ...]:
 
 
 def make_detector(
-    kind: str, *, model: str = "", confidence: float = 0.35, overlap: float = 0.5, threads: int = 1, looks: Sequence[str] = ()
+    kind: str,
+    *,
+    model: str = "",
+    confidence: float = 0.35,
+    overlap: float = 0.5,
+    threads: int = 1,
+    looks: Sequence[str] = (),
+    words: Sequence[str] = (),
 ) -> Detector:
-    """Return a detector of one of `kinds()`. Raises DetectorError when it cannot be made."""
+    """Return a detector of one of `kinds()`; `words` are what one with an open vocabulary looks for. Raises DetectorError when
+    it cannot be made."""
     if kind == "onnx":
         return OnnxDetector(model, confidence=confidence, overlap=overlap, threads=threads)
     if kind == "yolo":
-        return YoloDetector(model, confidence=confidence, overlap=overlap, threads=threads)
+        return YoloDetector(model, confidence=confidence, overlap=overlap, threads=threads, words=words)
     try:
         maker = load_plugin(DETECTORS, kind)
     except PluginError as error:

@@ -132,6 +132,9 @@ class Senses(Protocol):
     def detections(self) -> Sequence[Detection] | None:
         """Return what is seen now, or None when nobody has looked in the last second."""
 
+    def sights(self) -> Sequence[str]:
+        """Return every label that the detector can give; none where it does not tell."""
+
 
 class Memory(Protocol):
     """The robots' memory. A body's constructor gets it as `memory`."""

@@ -65,6 +65,19 @@ def test_images_of_any_size_are_taken(weights: Path, size: tuple[int, int]) -> N
     make_detector("yolo", model=str(weights)).detect(np.full((*size, 3), 128, np.uint8))
 
 
+def test_an_open_vocabulary_looks_for_the_robots_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import torch
+    from ultralytics.nn.tasks import WorldModel
+
+    # The weights of the encoder of texts cannot be loaded here.
+    monkeypatch.setattr(WorldModel, "get_text_pe", lambda self, text, **_: torch.randn(1, len(text), 512))
+    file = tmp_path / "yolov8s-worldv2.pt"
+    torch.save({"model": ultralytics.YOLO("yolov8s-worldv2.yaml").model, "train_args": {}}, file)
+    detector = make_detector("yolo", model=str(file), confidence=LEAST, words=["cup", "red ball", "door"])
+    assert list(detector.labels) == ["cup", "red ball", "door"]
+    assert {box.label for box in detector.detect(IMAGE)} <= {"cup", "red ball", "door"}
+
+
 def test_weights_that_are_none_are_refused_by_name(tmp_path: Path) -> None:
     (tmp_path / "text.pt").write_text("weights")
     with pytest.raises(DetectorError, match=r"text\.pt"):

@@ -84,6 +84,7 @@ class FakeDrivers:
         self.world = world
         self.calls: list[tuple[Any, ...]] = []
         self.looking = True
+        self.known: tuple[str, ...] = ()
         self.answers_cancel = True
         self.remembered: str | None = "I remember nothing of that."
         self.refusals = 0
@@ -171,6 +172,10 @@ class FakeDrivers:
 
     def image(self) -> Any:
         return self.picture
+
+    def sights(self) -> Sequence[str]:
+        """Return what the detector knows."""
+        return self.known
 
     def detections(self) -> Sequence[Detection] | None:
         """Return what lies within 40 degrees to each side."""

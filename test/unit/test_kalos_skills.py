@@ -240,6 +240,15 @@ def test_search_everywhere_goes_from_place_to_place_and_says_what_it_did_not_fin
     assert not result.ok and "no ball" in result.message and PLACES[-1] in result.message
 
 
+@pytest.mark.parametrize("skill", ["search", "approach", "follow"])
+def test_what_the_detector_does_not_know_is_told_at_once_and_not_searched_for(skill: str) -> None:
+    kalos = Kalos()
+    kalos.drivers.known = ("ball", "person")
+    result = kalos.run(skill, target="apple")
+    assert not result.ok and result.message == "the detector knows no “apple”, only ball, person; so nobody has looked for it"
+    assert not kalos.drivers.calls and kalos.world.now < 0.5
+
+
 def test_search_without_a_detector_says_so_at_once() -> None:
     kalos = Kalos()
     kalos.drivers.looking = False

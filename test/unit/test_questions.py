@@ -91,7 +91,7 @@ def _answer(question: str, present: Present = NOW, robot: OfflineClient = KALOS,
         ("do you see an apple", "I see no apple now."),
         (
             "do you see an elephant?",
-            "I do not know: I cannot tell “elephant”, only person, chair, ball, apple, bottle and door.",
+            "I do not know: I cannot tell “elephant”, only ball, apple, bottle, person, chair and door.",
         ),
         ("what are you doing right now?", "I am working on “patrol the building” (patrol)."),
         ("what did you do just now?", "I worked on “bark twice” (done 55 s ago)."),

@@ -122,7 +122,7 @@ def test_the_prompt_shows_every_accessor_and_skill_and_is_the_same_every_time() 
     assert one == two
     assert all(f"def {name}(" in one for name in vocabulary().accessors)
     assert all(f"\n{name}(" in one for name in (*vocabulary().skills.names, "wait"))
-    assert "label: one of person" in one and "stop_evt" not in one and "KalosBody" not in one
+    assert "label: one of ball" in one and "stop_evt" not in one and "KalosBody" not in one
 
 
 def test_offline_and_without_a_model_the_grammar_reads(setup: Callable[..., tuple[ModelServer, Compiler]]) -> None:

@@ -15,6 +15,7 @@ from ghostshell_ros.runtime.node import Health, Level, NodeStartError, RuntimeNo
 from ghostshell_ros.wire.images import to_pixels
 from ghostshell_ros.wire.qos import IMAGES, SENSORS
 from ghostshell_ros.wire.sensing import scan_of
+from skill_kernel.config.observation import Track
 from skill_kernel.robot import RobotConfig
 from skill_kernel.skills.drivers import Pose2D, Scan
 
@@ -46,8 +47,11 @@ class ObjectDetector(RuntimeNode):
         looks = self.declare("looks", [""], "for colour: <label> <hue from, to [deg], saturation from, to, value from, to>")
         try:
             self._labels, self._widths = read_labels(labels), read_widths(widths)
+            theirs = {ours: label for label, ours in self._labels.items()}
+            seen = robot.observation["object_detections"].process if "object_detections" in robot.observation else None
+            words = [theirs.get(word, word) for word in seen.labels] if isinstance(seen, Track) else []
             self._detector = make_detector(
-                kind, model=model, confidence=confidence, overlap=overlap, threads=threads, looks=looks
+                kind, model=model, confidence=confidence, overlap=overlap, threads=threads, looks=looks, words=words
             )
         except (DetectorError, ValueError) as error:
             raise NodeStartError(f"detector '{kind}': {error}") from error
@@ -65,7 +69,8 @@ class ObjectDetector(RuntimeNode):
         self.create_subscription(CameraInfo, "camera/camera_info", self._on_info, IMAGES)
         self.create_subscription(LaserScan, "scan", self._on_scan, SENSORS, raw=True)
         self.create_subscription(Image, "camera/image_raw", self._on_image, IMAGES)
-        self.get_logger().info(f"detector {kind}: {', '.join(self._labels.get(n, n) for n in self._detector.labels)}")
+        self._sights = [self._labels.get(name, name) for name in self._detector.labels]
+        self.get_logger().info(f"detector {kind}: {', '.join(self._sights)}")
 
     def _on_info(self, message: CameraInfo) -> None:
         self._info = message
@@ -93,7 +98,7 @@ class ObjectDetector(RuntimeNode):
         found = [self._placed(box, camera, scan) for box in boxes]
         prefix = message.header.frame_id.rpartition("/")[0]
         header = Header(stamp=message.header.stamp, frame_id=f"{prefix}/base_link" if prefix else "base_link")
-        self._seen.publish(DetectionArray(header=header, detections=found))
+        self._seen.publish(DetectionArray(header=header, detections=found, labels=self._sights))
         if self._boxes.get_subscription_count():
             self._boxes.publish(
                 Detection2DArray(header=message.header, detections=[_standard(d, message.header) for d in found])

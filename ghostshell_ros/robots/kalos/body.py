@@ -155,13 +155,16 @@ class KalosBody:
         """Return the first thing of this kind that is seen with confidence `sure`.
 
         After some seconds without, return the surest with at least `least`, or None; None as well at a stop or pause. Raises
-        SkillEnd when the detector said nothing at all in that time.
+        SkillEnd when the detector does not know that kind, or said nothing at all in that time.
         """
         end, blind = self.now() + seconds, True
         doubtful: Detection | None = None
         while True:
             seen = self.senses.detections()
             if seen is not None:
+                if (sights := self.senses.sights()) and label not in sights:
+                    text = f"the detector knows no “{label}”, only {', '.join(sights)}; so nobody has looked for it"
+                    raise SkillEnd(SkillReturn.failure(text))
                 blind = False
                 best = max((d for d in seen if d.label == label), key=lambda d: d.confidence, default=None)
                 if best is not None and best.confidence >= sure:

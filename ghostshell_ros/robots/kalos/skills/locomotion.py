@@ -9,6 +9,7 @@ from pydantic import Field
 
 from ghostshell_ros.robots.kalos.body import Control, KalosBody
 from skill_kernel import Limited, PauseEvent, SkillReturn, robot_skill
+from skill_kernel.config.observation import Track
 from skill_kernel.kernel.kernel import SkillCaller
 from skill_kernel.robot import RobotConfig
 from skill_kernel.skills.drivers import Pose2D, outcome
@@ -20,11 +21,14 @@ PLACES = tuple(CONFIG.waypoints)
 HALLWAY = tuple(name for name in PLACES if name.startswith("hallway"))
 ROOMS = tuple(name for name in PLACES if name not in HALLWAY)
 
+SIGHTS = CONFIG.observation["object_detections"].process
+assert isinstance(SIGHTS, Track)
+
 if TYPE_CHECKING:
-    Place = str
+    Place = Thing = str
 else:
     Place = Literal[PLACES]
-Thing = Literal["ball", "apple", "bottle", "person", "chair"]
+    Thing = Literal[SIGHTS.labels]
 
 
 STOP_S = 0.5
