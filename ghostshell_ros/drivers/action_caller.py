@@ -34,8 +34,6 @@ STOP_LOOK_S = 0.02
 
 class _State(Enum):
     SENDING = auto()
-    INACTIVE = auto()
-    NO_SERVER = auto()
     SENT = auto()
     ACCEPTED = auto()
     ENDED = auto()
@@ -118,8 +116,6 @@ class ActionCaller:
                     if asked and call.sent is not None:
                         call.sent.ask()
                     state = self._wait(call, {_State.SENT}, self._node.steady_now() + ANSWER_S)
-            if state is _State.INACTIVE:
-                return DriverResult(False, CallCode.DRIVER_INACTIVE, call.why)
             if state is _State.ACCEPTED:
                 state = self._wait(call, {_State.ACCEPTED}, None)
             if state is _State.ENDED:
@@ -212,14 +208,11 @@ class ActionCaller:
             action = self._node.resolve_topic_name(self._name)
             driver = self._states.inactive(action)
             if driver is not None and not (driver.coming_up and self._node.steady_now() < deadline):
-                call.why = driver.refusal(self._name)
-                self._set(call, _State.INACTIVE)
+                call.why, call.end = driver.refusal(self._name), GoalEnd.REJECTED
+                self._set(call, _State.ENDED)
                 return
             if driver is not None or not self._client.server_is_ready():
-                if driver is not None or self._node.steady_now() < deadline:
-                    self._node.call_later(STOP_LOOK_S, lambda: self._send(goal, call, deadline))
-                else:
-                    self._set(call, _State.NO_SERVER)
+                self._node.call_later(STOP_LOOK_S, lambda: self._send(goal, call, deadline))
                 return
 
             def accepted() -> None:
