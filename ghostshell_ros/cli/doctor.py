@@ -95,7 +95,8 @@ def _robot(name: str) -> Iterator[Finding]:
 
 
 def _model(name: str, models: str) -> Iterator[Finding]:
-    from ghostshell_ros.launcher.checks import check_model, model_config
+    from ghostshell_ros.launcher.checks import check_model
+    from ghostshell_ros.runtime.data import model_config
     from planners.models.config import OFFICIAL_KEY, is_local, key_variable
 
     fault, remark = check_model(name, models, os.environ)

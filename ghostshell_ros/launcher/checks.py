@@ -8,16 +8,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from ghostshell_ros.halt_door import is_namespace, robots_here, ros_domain
 from ghostshell_ros.launcher.specs import InlineParameters, ProcessSpec
+from ghostshell_ros.runtime.data import model_config
 from skill_kernel.config.sections import nearest
 from skill_kernel.review import Review, review
-
-if TYPE_CHECKING:
-    from planners.models.config import ModelConfig
 
 MAX_DOMAIN = 232
 """DDS has no ports for a higher one (https://docs.ros.org/en/jazzy/Concepts/Intermediate/About-Domain-ID.html)."""
@@ -110,15 +107,6 @@ def check_model(spec: str, models: str, environment: Mapping[str, str]) -> tuple
     except (ConfigError, ModelError) as error:
         return str(error), ""
     return "", fault_of_server((config.inner or config).url)
-
-
-def model_config(spec: str, models: str) -> ModelConfig:
-    """Return the model of a name. Raises ConfigError."""
-    from ghostshell_ros.runtime.data import config_folder
-    from planners.models.config import load_models, parse_spec
-
-    file = Path(models).expanduser() if models else config_folder() / "models.yaml"
-    return parse_spec(spec, load_models(file))
 
 
 def fault_of_server(url: str) -> str:

@@ -1,8 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Find the folders of the project's data and of its configuration."""
+"""Find the folders of the project's data and of its configuration, and a model in it."""
+
+from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from planners.models.config import ModelConfig
 
 
 def data_folder(configured: str = "") -> Path:
@@ -26,3 +32,10 @@ def config_folder() -> Path:
     from ament_index_python.packages import get_package_share_directory
 
     return Path(get_package_share_directory("ghostshell")) / "config"
+
+
+def model_config(spec: str, models: str) -> ModelConfig:
+    """Return the model of a name in the file `models`, or else in the project's. Raises ConfigError."""
+    from planners.models.config import load_models, parse_spec
+
+    return parse_spec(spec, load_models(Path(models).expanduser() if models else config_folder() / "models.yaml"))

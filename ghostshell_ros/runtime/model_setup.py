@@ -9,11 +9,11 @@ from typing import Any
 
 from rclpy.parameter import Parameter as RosParameter
 
-from ghostshell_ros.runtime.data import config_folder
+from ghostshell_ros.runtime.data import config_folder, model_config
 from ghostshell_ros.runtime.node import NodeStartError, RuntimeNode
 from ghostshell_ros.runtime.robot_setup import RobotSetup
 from planners.models.base import ModelClient, ModelError
-from planners.models.config import ConfigError, Deadlines, ModelConfig, load_models, parse_spec, require_key
+from planners.models.config import ConfigError, Deadlines, ModelConfig, require_key
 from planners.models.factory import make_client
 from planners.models.hedge import HedgedClient
 from planners.strategy import Parameter
@@ -61,16 +61,16 @@ def config_of(node: RuntimeNode, *parameters: str) -> ModelConfig:
     return config.inner or config
 
 
-def _models_file(node: RuntimeNode) -> Path | None:
+def _models_file(node: RuntimeNode) -> str:
     name = "models_file"
     if not node.has_parameter(name):
         node.declare(name, "", "file of named models; empty: config/models.yaml of this package")
-    return Path(file).expanduser() if (file := node.get_parameter(name).value) else None
+    return str(node.get_parameter(name).value)
 
 
 def _config(node: RuntimeNode, parameter: str, spec: str) -> ModelConfig:
     try:
-        return parse_spec(spec, load_models(_models_file(node) or config_folder() / "models.yaml"))
+        return model_config(spec, _models_file(node))
     except ConfigError as error:
         raise NodeStartError(f"parameter {parameter}: {error}") from error
 

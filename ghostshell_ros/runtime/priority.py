@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -36,17 +35,12 @@ def take_priority(realtime: int, nice: int) -> str:
     ):
         if wanted:
             try:
-                _for_all_threads(take)
+                take(0)  # the calling thread first: where that fails, none is changed
+                for thread in os.listdir("/proc/self/task"):
+                    with suppress(ProcessLookupError):  # one that ended meanwhile
+                        take(int(thread))
             except (OSError, AttributeError) as error:
                 refused.append(f"{name} is not allowed ({error})")
             else:
                 return "; ".join([f"runs at {name}", *refused])
     return "; ".join(["runs at ordinary priority", *refused, *([HINT] if refused else [])])
-
-
-def _for_all_threads(take: Callable[[int], None]) -> None:
-    """Apply `take` to all threads, the calling one first: where that fails, none is changed."""
-    take(0)
-    for thread in os.listdir("/proc/self/task"):
-        with suppress(ProcessLookupError):  # one that ended meanwhile
-            take(int(thread))
