@@ -279,3 +279,34 @@ def test_what_is_left_of_a_walk_or_a_turn_after_a_pause() -> None:
     assert walk.remaining({"distance": 199.5}, **arguments, distance=200.0) is None
     assert walk.remaining({"distance": 203.0}, **arguments, distance=200.0) is None
     assert turn.remaining({"angle": -30.0}, angle=-90.0) == {"angle": -60.0}
+
+
+def test_every_skill_but_speech_goes_on_after_a_pause() -> None:
+    assert [skill.name for skill in registry() if not (skill.pausable or skill.restartable)] == ["speak"]
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "stop_after", "left"),
+    [
+        ("spider_wave_move", {"times": 4}, 0.5, "times"),
+        ("spider_shake_ass", {"times": 6}, 0.5, "times"),
+        ("spider_arm_pull", {"times": 3}, 0.6, "times"),
+        ("spider_arm_knock", {"times": 5}, 0.4, "times"),
+        ("spider_single_leg_knock", {"leg": 3, "times": 5}, 0.4, "times"),
+        ("spider_push_up", {"duration": 8.0}, 0.5, "duration"),
+    ],
+)
+def test_a_move_that_is_made_some_times_is_counted_through_over_a_pause(
+    name: str, arguments: dict[str, float], stop_after: float, left: str
+) -> None:
+    skill, whole = registry().get(name), CocoSim().run(name, **arguments)
+    times = int(whole.result.value["times"])
+    assert whole.result.message.startswith(f"did {times} of {times}") and skill.remaining is not None
+    stopped = CocoSim().run(name, **arguments, stop_after=whole.seconds * stop_after)
+    done = stopped.result.progress["times"]
+    assert stopped.result.interrupted and 0 < done < times
+    given = {n: p.default for n, p in skill.signature.parameters.items() if n in ("duration", "times")} | arguments
+    rest = skill.remaining(stopped.result.progress, **{n: v for n, v in given.items() if n in ("duration", "times")})
+    again = CocoSim().run(name, **{**arguments, **rest})
+    assert done + again.result.value["times"] == times
+    assert skill.remaining({"times": times}, **{n: v for n, v in given.items() if n in ("duration", "times")}) is None

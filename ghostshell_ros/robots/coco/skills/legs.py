@@ -2,7 +2,7 @@
 """Define skills of the legs: posture, place and heading, and moves on the spot."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from threading import Event
 from typing import Annotated, Literal
 
@@ -82,7 +82,7 @@ def _left(name: str, whole: float, done: float, least: float) -> dict[str, float
     return {name: left} if abs(left) >= least else None
 
 
-@robot_skill(subsystem="legs", nominal_s=lambda duration: max(duration, 2.0 * motions.MOVE_S), stop_s=STOP_S)
+@robot_skill(subsystem="legs", nominal_s=lambda duration: max(duration, 2.0 * motions.MOVE_S), stop_s=STOP_S, idempotent=True)
 def spider_body_lean(
     direction: motions.Direction = "left",
     duration: Seconds = 2.5,
@@ -119,7 +119,14 @@ def _posture(body: CocoBody, goal: Pose, duration: float, stop_evt: Event, what:
 HOME_S = 0.4
 
 
-@robot_skill(subsystem="legs", nominal_s=lambda speed, times: times * motions.period_s("wave", speed), stop_s=STOP_S)
+def _rest(progress: Mapping[str, float], times: int, **_: object) -> dict[str, float] | None:
+    """Return the argument for what is left of a move that is made a number of times."""
+    return {"times": times - int(progress["times"])} if progress["times"] < times else None
+
+
+@robot_skill(
+    subsystem="legs", nominal_s=lambda speed, times: times * motions.period_s("wave", speed), stop_s=STOP_S, remaining=_rest
+)
 def spider_wave_move(
     speed: Percent = 60.0,
     amplitude: Percent = 60.0,
@@ -131,10 +138,18 @@ def spider_wave_move(
 ) -> SkillReturn:
     """Let a wave run round the body on the spot, a dance move. speed and amplitude in percent, times: number of
     waves."""
-    return _perform(body, stop_evt, until_reset, lambda pose: motions.wave(pose, speed, amplitude, times), f"{times} waves")
+    each_s = motions.period_s("wave", speed)
+    return _perform(
+        body, stop_evt, until_reset, lambda pose: motions.wave(pose, speed, amplitude, times), "waves", times, each_s
+    )
 
 
-@robot_skill(subsystem="legs", nominal_s=lambda speed, times: times * motions.period_s("shake", speed) + HOME_S, stop_s=STOP_S)
+@robot_skill(
+    subsystem="legs",
+    nominal_s=lambda speed, times: times * motions.period_s("shake", speed) + HOME_S,
+    stop_s=STOP_S,
+    remaining=_rest,
+)
 def spider_shake_ass(
     speed: Percent = 70.0,
     amplitude: Percent = 60.0,
@@ -145,8 +160,9 @@ def spider_shake_ass(
     until_reset: bool = False,
 ) -> SkillReturn:
     """Raise the rear and wag it from side to side. speed and amplitude in percent, times: number of wags."""
+    each_s = motions.period_s("shake", speed)
     return _perform(
-        body, stop_evt, until_reset, lambda pose: _home(motions.shake(pose, speed, amplitude, times)), f"{times} wags"
+        body, stop_evt, until_reset, lambda pose: _home(motions.shake(pose, speed, amplitude, times)), "wags", times, each_s
     )
 
 
@@ -154,11 +170,23 @@ def _push_ups(duration: float) -> int:
     return max(1, round((duration - HOME_S) / motions.PUSH_UP_S))
 
 
-@robot_skill(subsystem="legs", nominal_s=lambda duration: _push_ups(duration) * motions.PUSH_UP_S + HOME_S, stop_s=STOP_S)
+def _push_ups_left(progress: Mapping[str, float], duration: float) -> dict[str, float] | None:
+    left = _push_ups(duration) - progress["times"]
+    return {"duration": left * motions.PUSH_UP_S + HOME_S} if left >= 1 else None
+
+
+@robot_skill(
+    subsystem="legs",
+    nominal_s=lambda duration: _push_ups(duration) * motions.PUSH_UP_S + HOME_S,
+    stop_s=STOP_S,
+    remaining=_push_ups_left,
+)
 def spider_push_up(duration: Seconds = 4.0, *, body: CocoBody, stop_evt: Event, until_reset: bool = False) -> SkillReturn:
     """Do push-ups. duration: seconds; one push-up takes 1.25 s and none is left half done."""
     times = _push_ups(duration)
-    return _perform(body, stop_evt, until_reset, lambda pose: _home(motions.push_up(pose, times)), f"{times} push-ups")
+    return _perform(
+        body, stop_evt, until_reset, lambda pose: _home(motions.push_up(pose, times)), "push-ups", times, motions.PUSH_UP_S
+    )
 
 
 def _strokes_s(motion: str) -> Callable[[float, int], float]:
@@ -166,7 +194,7 @@ def _strokes_s(motion: str) -> Callable[[float, int], float]:
     return lambda speed, times: times * motions.period_s(motion, speed) + motions.FREE_AND_BACK_S
 
 
-@robot_skill(subsystem="legs", nominal_s=_strokes_s("pull"), stop_s=STOP_S)
+@robot_skill(subsystem="legs", nominal_s=_strokes_s("pull"), stop_s=STOP_S, remaining=_rest)
 def spider_arm_pull(
     direction: Literal["left", "right", "forward", "backward"] = "left",
     speed: Percent = 60.0,
@@ -180,10 +208,11 @@ def spider_arm_pull(
     pulls with the right arm, forward pushes away with it. speed in percent, times: number of strokes."""
     leg = 1 if direction == "left" else 2
     motion = _with_free_leg(leg, lambda pose: motions.pull(pose, leg, speed, times, inward=direction != "forward"))
-    return _perform(body, stop_evt, until_reset, motion, f"{times} strokes {direction}")
+    each_s = motions.period_s("pull", speed)
+    return _perform(body, stop_evt, until_reset, motion, f"strokes {direction}", times, each_s, motions.SHIFT_S)
 
 
-@robot_skill(subsystem="legs", nominal_s=_strokes_s("knock"), stop_s=STOP_S)
+@robot_skill(subsystem="legs", nominal_s=_strokes_s("knock"), stop_s=STOP_S, remaining=_rest)
 def spider_arm_knock(
     speed: Percent = 60.0, times: Times = 3, *, body: CocoBody, stop_evt: Event, until_reset: bool = False
 ) -> SkillReturn:
@@ -191,7 +220,7 @@ def spider_arm_knock(
     return _knock(body, 2, speed, times, 0.55, stop_evt, until_reset)
 
 
-@robot_skill(subsystem="legs", nominal_s=_strokes_s("knock"), stop_s=STOP_S)
+@robot_skill(subsystem="legs", nominal_s=_strokes_s("knock"), stop_s=STOP_S, remaining=_rest)
 def spider_single_leg_knock(
     leg: Literal[1, 2, 3, 4] = 1,
     speed: Percent = 60.0,
@@ -210,7 +239,8 @@ def _knock(
     body: CocoBody, leg: int, speed: float, times: int, forward: float, stop_evt: Event, until_reset: bool
 ) -> SkillReturn:
     motion = _with_free_leg(leg, lambda pose: motions.knock(pose, leg, speed, times, forward))
-    return _perform(body, stop_evt, until_reset, motion, f"{times} knocks with leg {leg}")
+    each_s = motions.period_s("knock", speed)
+    return _perform(body, stop_evt, until_reset, motion, f"knocks with leg {leg}", times, each_s, motions.SHIFT_S)
 
 
 def _with_free_leg(leg: int, act: Motion) -> Motion:
@@ -228,12 +258,24 @@ def _home(trajectory: Trajectory) -> Trajectory:
     return trajectory.then(motions.move(trajectory.end(), [(HOME_S, motions.STAND["normal"])]))
 
 
-def _perform(body: CocoBody, stop_evt: Event, until_reset: bool, motion: Motion, what: str) -> SkillReturn:
+def _perform(
+    body: CocoBody,
+    stop_evt: Event,
+    until_reset: bool,
+    motion: Motion,
+    what: str,
+    times: int,
+    each_s: float,
+    before_s: float = 0.0,
+) -> SkillReturn:
+    """Make a move `times` times, each in `each_s` after `before_s` [s], or again and again until the reset."""
     result = body.ready(stop_evt)
-    rounds = 0
+    rounds, played_s = 0, 0.0
     while result.ok and (until_reset or not rounds):
         result = body.legs(motion(body.pose()), stop_evt)
         rounds += result.ok
+        played_s = float(result.values.get("completed_s", 0.0))
     if until_reset:
-        return outcome(result, f"went on until the reset, {rounds} times {what}")
-    return outcome(result, f"did {what}" if result.ok else f"stopped before the end of {what}")
+        return outcome(result, f"went on until the reset, {rounds} times {times} {what}", progress={"times": 0})
+    done = times if result.ok else min(times, max(0, int((played_s - before_s) / each_s)))
+    return outcome(result, f"did {done} of {times} {what}", progress={"times": done})

@@ -35,7 +35,7 @@ def speak(text: ContentStream, *, body: CocoBody, stop_evt: Event) -> SkillRetur
     return say(text, utter, stop_evt, lambda: not stop_evt.is_set())
 
 
-@robot_skill(subsystem="voice", nominal_s=0.0, stop_s=STOP_S)
+@robot_skill(subsystem="voice", nominal_s=0.0, stop_s=STOP_S, idempotent=True)
 def speech_role(
     role: Role = "default",
     emotion: Mood = "neutral",
@@ -62,7 +62,7 @@ def speech_role(
 Tune = Literal["dance", "happy", "calm", "sad", "suspense", "lullaby", "birthday", "ode_to_joy"]
 
 
-@robot_skill(subsystem="bgm", nominal_s=lambda name: TUNES[name].duration_s, stop_s=STOP_S)
+@robot_skill(subsystem="bgm", nominal_s=lambda name: TUNES[name].duration_s, stop_s=STOP_S, idempotent=True)
 def play_bgm(
     name: Tune = "dance", volume: Percent = 50.0, *, body: CocoBody, stop_evt: Event, until_reset: bool = False
 ) -> SkillReturn:
