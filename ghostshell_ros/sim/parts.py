@@ -63,10 +63,6 @@ class Lidar:
         """Appearance of the world for which `_distance` was measured."""
         self._distance = np.empty(0)
 
-    def height(self) -> float:
-        """Return the height of the rays over the floor in m."""
-        return max(LOWEST_M, float(self._world.data.site_xpos[self._site][2]))
-
     def scan(self) -> npt.NDArray[np.float32]:
         """Return the distances of one revolution in m, infinite where nothing is within `max_range`."""
         around = self._world.appearance()
@@ -80,7 +76,7 @@ class Lidar:
         angles = self.angles + self._world.base().pose.yaw
         vectors = np.stack([np.cos(angles), np.sin(angles), np.zeros(count)], axis=1).reshape(-1)
         origin = data.site_xpos[self._site].copy()
-        origin[2] = self.height()
+        origin[2] = max(LOWEST_M, origin[2])
         hit, distance = np.zeros(count, dtype=np.int32), np.zeros(count)
         mujoco.mj_multiRay(model, data, origin, vectors, self._groups, True, -1, hit, distance, None, count, most)
         return np.where((hit < 0) | (distance > most), np.inf, distance)
