@@ -16,6 +16,7 @@ pytest.importorskip("xllamacpp", reason="make test-extras installs it")
 from gbnf import Gbnf
 from small_model import SmallModel
 
+from bench.bench_table3 import patterns
 from bench.performing import SETTINGS
 from function_tokens.mapper import Mapped, Mapper
 from function_tokens.parsing.parser import StreamingParser
@@ -203,3 +204,11 @@ def test_the_short_prompt_is_short_and_its_first_token_comes_soon_once_it_is_cac
     (_, short_tokens, short_s), (_, full_tokens, _) = figures
     assert short_tokens <= 600 < full_tokens
     assert short_s <= 1.0, "0.5 s is the aim on two quiet cores; a loaded machine takes longer"
+
+
+def test_native_calls_in_the_frame_of_open_models_have_more_tokens_than_tags(model: SmallModel) -> None:
+    for pattern in patterns():
+        framed = [f'<tool_call>\n{{"name": "{c.name}", "arguments": {c.written}}}\n</tool_call>\n' for c in pattern.calls]
+        assert 2.0 < model.tokens("".join(framed)) / model.tokens(pattern.stream) < 3.5
+        tag = pattern.stream[: pattern.stream.index(">") + 1]
+        assert 2.0 < model.tokens(framed[0].removesuffix("\n</tool_call>\n")) / model.tokens(tag) < 3.0
