@@ -326,7 +326,4 @@ class Surroundings:
     random: Callable[[], float] = random.random
     monotonic_s: Callable[[], float] = time.monotonic
     wall_s: Callable[[], float] = time.time
-    environ: Mapping[str, str] = field(default_factory=lambda: os.environ)
-
-    def __repr__(self) -> str:
-        return "Surroundings(…)"
+    environ: Mapping[str, str] = field(default_factory=lambda: os.environ, repr=False)

@@ -47,9 +47,9 @@ class HedgedClient:
 
     def stream(self, request: ModelRequest, *, cancel: CancelToken) -> Iterator[ModelEvent]:
         """Ask as `ModelClient.stream` does."""
-        heard: queue.SimpleQueue[tuple[int, ModelEvent | ModelError | None]] = queue.SimpleQueue()
+        heard: queue.SimpleQueue[tuple[int, ModelEvent | Exception | None]] = queue.SimpleQueue()
         tokens: list[CancelToken] = []
-        ended: dict[int, ModelError | None] = {}
+        ended: dict[int, Exception | None] = {}
         kept: dict[type, ModelEvent] = {}
         chosen: int | None = None
         unheard = 0
@@ -64,12 +64,9 @@ class HedgedClient:
             try:
                 for event in self._clients[number].stream(asked, cancel=token):
                     heard.put((number, event))
-            except ModelError as error:
-                heard.put((number, error))
-            except Exception as error:  # noqa: BLE001 - whatever an SDK raises ends this answer, not the other one
-                heard.put((number, ModelError(ModelCode.MODEL_CONNECTION, f"{type(error).__name__} in its client")))
-            else:
                 heard.put((number, None))
+            except Exception as error:  # noqa: BLE001 - whatever an SDK raises ends this answer, not the other one
+                heard.put((number, error))
 
         forget = cancel.on_cancel(lambda: heard.put((-1, ModelError(ModelCode.MODEL_CANCELLED, "the answer was cancelled"))))
         began_s = time.monotonic()
@@ -83,7 +80,7 @@ class HedgedClient:
                 except queue.Empty:
                     ask()
                     continue
-                if event is None or isinstance(event, ModelError):
+                if event is None or isinstance(event, Exception):
                     if number in (-1, chosen):
                         if event is not None:
                             raise event

@@ -13,6 +13,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 from typing import Any
 
 from function_tokens.builtins import BUILTINS
@@ -55,14 +56,11 @@ class StreamGrammar:
 
     def __init__(self, skills: Iterable[Skill], options: GrammarOptions, routines: Iterable[str] = ()) -> None:
         self._skills, self._options, self._routines = tuple(skills), options, sorted(routines)
-        self._made: dict[str, str] = {}
 
-    @property
+    @cached_property
     def rules(self) -> Mapping[str, str]:
         """Return the right-hand sides by name, `root` first, in GBNF."""
-        if not self._made:
-            self._made = _Writer(self._options).rules(self._skills, self._routines)
-        return self._made
+        return _Writer(self._options).rules(self._skills, self._routines)
 
     def gbnf(self) -> str:
         """Return the grammar as llama.cpp reads it, and vLLM as EBNF."""
