@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from planners.language.questions import Question, is_question, readable, same_thing, with_article
+from planners.language.questions import WORDS, Question, is_question, readable, same_thing, with_article
 from planners.memory.query import LIMITED, Query, words_of
 from planners.memory.records import Kind, Record, Spot, Viewer
 from planners.memory.store import Store
@@ -130,8 +130,7 @@ class Answerer:
         parts = []
         for robot, places in by_robot.items():
             names = self._asked.listed(sorted(map(self._asked.name, places)), 20)
-            one = "room" if self._asked.rooms else "place"
-            what = {"room": "房间", "place": "地方"}[one] if self._chinese else one if len(places) == 1 else f"{one}s"
+            what = self._say(f"{'room' if self._asked.rooms else 'place'}{'s' if len(places) != 1 else ''}")
             parts.append(self._say("explored", who=self._who(robot), count=len(places), what=what, names=names))
         return Answer(" ".join(parts), tuple(v for places in by_robot.values() for v in places.values()), note=note)
 
@@ -148,7 +147,7 @@ class Answerer:
         told = {"place": self._asked.name(str(one.data.get("place") or one.spot.room)), "who": self._who(one.provenance.robot)}
         if self._asked.form == "how_often_been":
             return Answer(self._say("came", often=self._times(len(visits)), **told), tuple(visits))
-        yes = self._yes() if self._asked.form == "whether_been" else ""
+        yes = self._say("indeed") if self._asked.form == "whether_been" else ""
         return Answer(self._say("was", yes=yes, which=which, at=self._at(one.time_s), **told), tuple(visits))
 
     # -- things -------------------------------------------------------------------------------------------------------
@@ -163,12 +162,12 @@ class Answerer:
         sightings = sightings or anywhere
         one, which = self._chosen(sightings)
         label = str(one.data["label"])
-        spot = self._where(one.spot) or ("在我不认识的地方" if self._chinese else "at a place I do not know")
+        spot = self._where(one.spot) or self._say("nowhere")
         told = {"who": self._who(one.provenance.robot), "at": self._at(one.time_s), "spot": spot, **self._thing(label)}
         if form == "how_often_seen" and not elsewhere:
             most = max(int(r.data.get("count", 1)) for r in sightings)
             return Answer(self._say("saw_often", often=self._times(len(sightings)), most=most, **told), tuple(sightings))
-        yes = elsewhere or (self._yes() if form == "whether_seen" else "")
+        yes = elsewhere or (self._say("indeed") if form == "whether_seen" else "")
         habit = self._store.by_key(f"habit:place:{label}") if form == "last_seen" else None
         other = habit is not None and habit.spot.room != one.spot.room
         usual = self._say("usual", room=self._asked.name(habit.spot.room)) if habit is not None and other else ""
@@ -268,9 +267,7 @@ class Answerer:
         return [r for r in found if not self._asked.room or same_thing(self._asked.room, r.spot.room)]
 
     def _chosen(self, found: list[Record]) -> tuple[Record, str]:
-        one = found[-1] if self._asked.first else found[0]
-        which = "first" if self._asked.first else "last"
-        return one, {"first": "第一次", "last": "最近一次"}[which] if self._chinese else which
+        return (found[-1], self._say("first")) if self._asked.first else (found[0], self._say("last"))
 
     # -- words --------------------------------------------------------------------------------------------------------
 
@@ -293,13 +290,10 @@ class Answerer:
         """Return a deed: its sentence, in Chinese the task and how it ended."""
         told = record.data
         task, status = told.get("instruction", told.get("function", record.text)), told.get("status", told.get("outcome", ""))
-        return self._say("deed", text=record.text, task=task, status=status)
+        return self._say("deed", text=record.text, task=task, status=WORDS["outcomes"].get(status, status))
 
     def _times(self, count: int) -> str:
         return f"{count}次" if self._chinese else times(count)
-
-    def _yes(self) -> str:
-        return "是的，" if self._chinese else "Yes: "
 
     def _at(self, time_s: float) -> str:
         return clock(time_s, self._now_s, self._asked.language)
@@ -317,8 +311,6 @@ class Answerer:
         asked, clocked = self._asked, self._at if self._chinese else clock
         if asked.since_s is None:
             return ""
-        past = asked.until_s is not None and asked.until_s < self._now_s
-        if self._chinese:
-            return f"从{clocked(asked.since_s)}{f'到{clocked(asked.until_s)}' if past and asked.until_s else '起'}"
-        until = f" until {clocked(asked.until_s)}" if past and asked.until_s else ""
-        return f" since {clocked(asked.since_s)}{until}"
+        if asked.until_s is None or asked.until_s >= self._now_s:
+            return asked.say("since", since=clocked(asked.since_s))
+        return asked.say("between", since=clocked(asked.since_s), until=clocked(asked.until_s))

@@ -161,6 +161,15 @@ def test_a_question_in_chinese_is_answered_in_chinese(walked: Memory, question: 
     assert bool(found.sources) == ("不记得" not in answer or "最近一次" in answer)
 
 
+def test_what_was_done_is_told_in_chinese(memory: Memory) -> None:
+    told = {"instruction": "去厨房", "status": "SUCCESS"}
+    memory.put(
+        Record(Tier.M1, Kind.EPISODE, NOON, "kalos worked on “去厨房”: success.", told, Provenance("kalos", "events"))
+    ).result()
+    assert memory.ask("你今天做了什么？", robot="kalos").text == "“去厨房”（做完）。"
+    assert memory.ask("你昨天做了什么？", robot="kalos").text == "我从昨天00:00:00到今天00:00:00不记得做过什么。"
+
+
 def test_private_records_stay_out_of_the_answers_of_others(memory: Memory) -> None:
     own = {"provenance": Provenance("kalos"), "visibility": Visibility.ROBOT}
     secret = Record(Tier.M1, Kind.NOTE, NOON, "the code of the safe is 1234", **own)
