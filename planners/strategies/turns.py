@@ -127,6 +127,8 @@ class TurnPlanning:
         turn = self._turn
         if isinstance(event, Restarted):
             self._begin(event.done)
+        elif isinstance(event, Interrupted):
+            self.close(event.cause)
         elif turn is None:
             return
         elif isinstance(event, CallEvent) and event.kind is CallKind.STARTED:
@@ -135,8 +137,6 @@ class TurnPlanning:
             self._running.pop(event.call_id, None)
             start_s, end_s = (None if t < 0 else t - turn.began_s for t in (event.start_s, event.end_s))
             turn.reports.append(replace(CallReport.of(event), start_s=start_s, end_s=end_s))
-        elif isinstance(event, Interrupted):
-            self.close(event.cause)
         elif not isinstance(event, StreamEvent) or event.stream_id != turn.stream.stream_id:
             return
         elif event.kind is StreamKind.STOP_GENERATION:
