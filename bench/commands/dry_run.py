@@ -40,10 +40,20 @@ class Assume(str, Enum):
         return None if self is Assume.UNKNOWN else self is Assume.TRUE
 
 
+class Dialect(str, Enum):
+    """Name how a model calls functions."""
+
+    XML = "xml"
+    TOOLS = "tools"
+
+
 def dry_run(
     file: Annotated[Path | None, typer.Argument(help="stream of function tokens; - or nothing reads standard input")] = None,
     robot: Annotated[str, typer.Option(help="robot whose skills are used, a name or a YAML file")] = "",
     skills: Annotated[Path | None, typer.Option(help="Python file with @robot_skill functions")] = None,
+    dialect: Annotated[
+        Dialect, typer.Option(help='tools: each line {"name": …, "arguments": …} is a native call, any other is text')
+    ] = Dialect.XML,
     strict: Annotated[bool, typer.Option("--strict/--lenient", help="end at a violation, or repair and continue")] = False,
     plot: Annotated[Path | None, typer.Option(help="write a Gantt picture by channel (PNG)")] = None,
     interrupt_at: Annotated[float | None, typer.Option(min=0.0, help="interrupt everything at this time [s]")] = None,
@@ -67,7 +77,7 @@ def dry_run(
         fail(f"condition '{min(both)}' is given by --holds and by --fails; give it by one of them", command="dry-run")
     with contextlib.redirect_stdout(sys.stderr):  # keep standard output for the result
         mapper, found, check = _mapper(robot, skills)
-        text = _text(file)
+        text = _text(file) if dialect is Dialect.XML else _as_tokens(_text(file))
         given = {**dict.fromkeys(holds or (), True), **dict.fromkeys(fails or (), False)}
         conditions = AssumedConditions(given, assume.truth, check)
         run = _scheduled(text, mapper, strict, interrupt_at, routines, conditions)
@@ -141,6 +151,22 @@ def _text(file: Path | None) -> str:
         return "".join(pieces(file))
     except InputError as error:
         fail(error, command="dry-run")
+
+
+def _as_tokens(text: str) -> str:
+    """Return native calls and text, one a line, as function tokens."""
+    from planners.models.tool_calls import CallWriter
+
+    written, writer = "", CallWriter()
+    for number, line in enumerate(text.splitlines(keepends=True)):
+        try:
+            call = json.loads(line)
+            arguments = call["arguments"]
+            given = arguments if isinstance(arguments, str) else json.dumps(arguments)
+            written += writer.feed(number, "", call["name"], given) + writer.end()
+        except (LookupError, RecursionError, TypeError, ValueError):
+            written += line
+    return written
 
 
 def _scheduled(

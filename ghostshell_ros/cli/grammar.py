@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from enum import Enum
 from typing import Annotated
 
@@ -18,15 +19,17 @@ class Form(str, Enum):
     GBNF = "gbnf"
     EBNF = "ebnf"
     JSON = "json"
+    TOOLS = "tools"
 
 
 def grammar(
     robot: Annotated[str, typer.Option(help="a name in config/robots or the path of a YAML file")] = "coco",
     form: Annotated[
-        Form, typer.Option(help="gbnf (llama.cpp), ebnf (vLLM: the same text), json (Ollama: a schema)")
+        Form, typer.Option(help="gbnf (llama.cpp), ebnf (vLLM: the same text), json (Ollama: a schema), tools (dialect:=tools)")
     ] = Form.GBNF,
 ) -> None:
-    """Print the grammar of the streams that a robot understands, made from its skills as they are installed here."""
+    """Print the grammar of the streams that a robot understands, or its functions as tools, made from its skills as they are
+    installed here."""
     from planners.prompts.grammar import StreamGrammar
     from planners.prompts.prompt import GrammarOptions
     from skill_kernel.robot import RobotConfig, RobotConfigError
@@ -38,6 +41,9 @@ def grammar(
     except (RobotConfigError, RegistryError) as error:
         fail(error, command="grammar")
     made = StreamGrammar(skills, GrammarOptions(config.builtin_names, config.limits))
-    print(
-        json.dumps(made.json_schema(), ensure_ascii=False) if form is Form.JSON else made.gbnf(), end="\n" * (form is Form.JSON)
-    )
+    if form is Form.JSON:
+        print(json.dumps(made.json_schema(), ensure_ascii=False))
+    elif form is Form.TOOLS:
+        print(json.dumps([asdict(tool) for tool in made.tools()], ensure_ascii=False, indent=1))
+    else:
+        print(made.gbnf(), end="")

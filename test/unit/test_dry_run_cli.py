@@ -252,3 +252,19 @@ def test_with_a_robots_file_a_misspelt_accessor_is_found() -> None:
     stream = "<step><if cond=\"visible('aple')\"><nod/></if></step>"
     found, calls, _ = run(stream, "--robot", "kalos")
     assert found == 1 and "did you mean 'apple'" in next(c for c in calls if c["function"] == "if")["error"]
+
+
+def test_native_calls_are_scheduled_as_the_same_tags_are(skills: Path) -> None:
+    native = [
+        '{"name": "walk", "arguments": {"seconds": 2}}',
+        "Hello!",
+        '{"name": "nod", "arguments": "{\\"way\\": \\"up\\""}',
+        "{}",
+    ]
+    tags = '<walk seconds="2"/>Hello!\n<nod no.JSON.object="{&quot;way&quot;: &quot;up&quot;"/>{}'
+    read = [
+        CliRunner().invoke(app, ["dry-run", "--skills", str(skills), *words], input=text)
+        for words, text in ((["--dialect", "tools"], "\n".join(native)), ([], tags))
+    ]
+    assert read[0].exit_code == read[1].exit_code == 1
+    assert read[0].stdout == read[1].stdout and '"REFUSED"' in read[0].stdout and '"walk"' in read[0].stdout

@@ -135,4 +135,5 @@ def test_the_command_prints_every_form() -> None:
     assert Gbnf(plain).draw(random.Random(1)) is not None and '"<goto_waypoint"' in plain
     assert printed("--robot", "kalos", "--form", "ebnf") == plain
     assert json.loads(printed("--form", "json"))["type"] == "string"
+    assert {"head_act", "observe"} < {tool["name"] for tool in json.loads(printed("--form", "tools"))}
     assert CliRunner().invoke(app, ["grammar", "--robot", "nobody"]).exit_code == 2
