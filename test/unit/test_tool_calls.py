@@ -24,6 +24,8 @@ from bench.simulated_model.service import serve
 from bench.simulated_model.table import load_table
 from bench.simulated_model.where import default_table
 from function_tokens.mapper import Mapped, Mapper
+from function_tokens.parsing.parser import StreamingParser
+from function_tokens.parsing.tokens import TokenKind
 from planners.models.base import (
     CancelToken,
     Finished,
@@ -156,6 +158,12 @@ def test_a_function_without_arguments_needs_none(provider: str) -> None:
     assert written(provider, ToolUse("nod", ""), ToolUse("nod", ""))[0] == "<nod/><nod/>"
 
 
+@pytest.mark.parametrize(("text", "says"), [("<think>I will", "reasoning block <think>"), ('Well <walk s="1', "tag <walk")])
+def test_a_call_behind_unfinished_markup_in_the_text_is_lost_with_a_report(text: str, says: str) -> None:
+    run = dry_run(text + parts((0, "", "nod", "{}")), mapper())
+    assert not any(call.function == "nod" for call in run.calls) and says in run.repairs[-1]
+
+
 def parts(*deltas: tuple[Any, str, str, str]) -> str:
     writer = CallWriter()
     return "".join(writer.feed(*delta) for delta in deltas) + writer.end()
@@ -176,6 +184,24 @@ def test_what_follows_complete_arguments_is_refused_by_itself() -> None:
 def test_calls_whose_parts_come_mixed_are_refused() -> None:
     text = parts((0, "a", "nod", '{"s"'), (1, "b", "walk", '{"s"'), (0, "", "", ":1}"), (1, "", "", ":1}"))
     assert [call.outcome for call in dry_run(text, mapper()).calls] == ["REFUSED", *["DROPPED"] * 3]
+
+
+JSONISH = st.one_of(
+    st.text(max_size=20),
+    st.recursive(
+        st.none() | st.booleans() | st.floats() | st.text(max_size=5),
+        lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+        max_leaves=6,
+    ).map(json.dumps),
+)
+
+
+@settings(max_examples=examples(1000))
+@given(st.text(max_size=8), JSONISH)
+def test_whatever_a_call_holds_it_is_one_tag_and_nothing_beside_it(name: str, arguments: str) -> None:
+    parser = StreamingParser()
+    tokens = [*parser.feed(parts((0, "", name, arguments))), *parser.close()]
+    assert [token.kind for token in tokens] == [TokenKind.SCF]
 
 
 @pytest.mark.parametrize("delta", [(0, "a", "nod", {"s": 1}), (0, "a", None, "{}"), (0, 7, "nod", "{}")])
