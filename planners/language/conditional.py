@@ -4,7 +4,6 @@ English, and the plainest forms of Chinese."""
 
 import re
 from dataclasses import dataclass
-from functools import lru_cache
 
 _I = re.IGNORECASE
 QUOTED = re.compile(r'"[^"]*"|“[^”]*”|«[^»]*»|(?<!\w)\'[^\']*\'(?!\w)')
@@ -13,13 +12,14 @@ REQUEST = re.compile(
     r"i need you to|go ahead and|let's|请你?|麻烦你?)[\s,]+",
     _I,
 )
-TRIGGERS = r"when(?:ever)?|if|as soon as|once|every time|each time"
-"""Words in front of what has to become true."""
 _CONDITIONS = (
     r"when(?:ever)?|if|as soon as|once(?! (?:per|an?|every|or|more|again|in)\b)|every time|each time|any ?time|while|"
     r"as long as|in case|as often as"
 )
 _CONDITIONS_CN = r"每当|每次|只要|一旦|当|如果|要是|若"
+_JOINT = r"(?:\s*,(?!\d)\s*(?:then\s+)?|\s+then\s+|\s*:\s*)"
+_FIRST = re.compile(rf"(?P<word>{_CONDITIONS})\s+(?P<condition>.+?){_JOINT}(?P<action>.+)", _I)
+_LAST = re.compile(rf"(?P<action>.+?)\s*,?\s+(?P<word>{_CONDITIONS})\s+(?P<condition>.+)", _I)
 _BARE = re.compile(rf"(?P<word>{_CONDITIONS})\s+(?P<condition>.+)(?P<action>)", _I)
 _SHOULD = re.compile(r"(?P<word>should)\s+(?P<condition>(?!you\b|i\b|we\b).+?)\s*,\s*(?P<action>.+)", _I)
 _MODAL_BEHIND = re.compile(rf"(?P<word>{_CONDITIONS})\s+(?P<condition>.+?)\s+(?P<action>(?:you|please)\s.+)", _I)
@@ -28,7 +28,7 @@ _CHINESE = tuple(
     for joint in (r"\s*[,，、]?\s*(?:就|请|则|都要|那么)", r"\s*[,，]\s*")
 )
 _END = re.compile(r"(?<!\d)[.!?;。！？；]+(?:\s+|$)|(?<=[。！？；])")
-_STEP = re.compile(r"\s*,\s*(?:and\s+)?(?:then\s+)?|\s+and\s+(?:then\s+)?|\s+then\s+", _I)
+STEP = re.compile(r"\s*[,;]\s*(?:and\s+)?(?:then\s+)?|\s+and\s+(?:then\s+)?|\s+then\s+", _I)
 
 
 @dataclass(frozen=True)
@@ -55,30 +55,16 @@ def sentences(text: str) -> list[str]:
 
 def steps(action: str) -> int:
     """Return how many things an action asks for."""
-    return len([part for part in _STEP.split(action) if part.strip()])
-
-
-@lru_cache
-def condition_first(words: str) -> re.Pattern[str]:
-    """Return the pattern of `WORD condition, action`, with `then` or a colon in place of the comma."""
-    joint = r"(?:\s*,(?!\d)\s*(?:then\s+)?|\s+then\s+|\s*:\s*)"
-    return re.compile(rf"(?P<word>{words})\s+(?P<condition>.+?){joint}(?P<action>.+)", _I)
-
-
-@lru_cache
-def condition_last(words: str) -> re.Pattern[str]:
-    """Return the pattern of `action WORD condition`."""
-    return re.compile(rf"(?P<action>.+?)\s*,?\s+(?P<word>{words})\s+(?P<condition>.+)", _I)
+    return len([part for part in STEP.split(action) if part.strip()])
 
 
 def split(text: str) -> Clause | None:
     """Return condition and action, or None where nothing is a condition. `until` ends an action and is none."""
     text = REQUEST.sub("", text, count=1) if REQUEST.match(text) else text
     text = re.sub(r"^(?:and|but|so|also)\s+", "", text, flags=_I)
-    last = condition_last(_CONDITIONS)
-    for pattern in (condition_first(_CONDITIONS), _SHOULD, *_CHINESE, _MODAL_BEHIND, _BARE, last):
+    for pattern in (_FIRST, _SHOULD, *_CHINESE, _MODAL_BEHIND, _BARE, _LAST):
         if found := pattern.fullmatch(text):
             word = " ".join(found["word"].lower().split())
             action = REQUEST.sub("", found["action"], count=1).strip()
-            return Clause(word, found["condition"].strip(" ,"), action, first=pattern is not last)
+            return Clause(word, found["condition"].strip(" ,"), action, first=pattern is not _LAST)
     return None

@@ -10,7 +10,7 @@ from itertools import count
 from function_tokens.mapper import Mapped, Mapper
 from function_tokens.parsing.parser import StreamingParser
 from function_tokens.parsing.tokens import FunctionToken, TokenKind
-from planners.language.conditional import QUOTED, TRIGGERS, condition_first, condition_last
+from planners.language.conditional import QUOTED, REQUEST, STEP, split
 from planners.language.lexicon import with_pieces
 from planners.language.parser import CommandParser
 from planners.language.stop_words import is_stop
@@ -26,10 +26,10 @@ from skill_kernel.robot import RobotConfig
 
 _I = re.IGNORECASE
 _MARKS = str.maketrans({"“": '"', "”": '"', "„": '"', "’": "'", "‘": "'", "«": '"', "»": '"', "–": "-", "\u00a0": " "})
-_FIRST, _LAST = condition_first(TRIGGERS), condition_last(TRIGGERS)
-_BEGINS = re.compile(rf"(?:{TRIGGERS})\s", _I)
+_TRIGGERS = "when(?:ever)?|if|as soon as|once|every time|each time"
+"""Words in front of what has to become true."""
+_BEGINS = re.compile(rf"(?:{_TRIGGERS})\s", _I)
 _UNLESS = re.compile(r"\s*,?\s+(?:unless|except (?:when|if))\s+", _I)
-_STEP = re.compile(r"\s*(?:[,;]\s*(?:and\s+)?(?:then\s+)?|\s+and\s+(?:then\s+)?|\s+then\s+)", _I)
 _STILL = re.compile(r"(?:please )?(?:stand|stay|hold) still", _I)
 _SAY = re.compile(r"(?:say|shout|call|announce|tell (?:them|him|her|everybody))\s*:?\s+(?P<text>.+)", _I)
 _CONDITION = re.compile(r"\b(?:if|when(?:ever)?|unless|until|till|but|while|except)\b", _I)
@@ -223,7 +223,7 @@ class Grammar:
         """Return the source of a reflex. Raises GrammarError with the piece that was not understood."""
         condition, action, texts = self._halves(sentence)
         notes = condition.notes
-        lines = [line for step in _STEP.split(figures(action.strip())) if step.strip() for line in self._step(step, texts)]
+        lines = [line for step in STEP.split(figures(action.strip())) if step.strip() for line in self._step(step, texts)]
         if not lines:
             raise GrammarError(f"“{action}” names nothing to do; the robot can: {self.commands.abilities()}")
         if lines == ["stop()"]:
@@ -308,21 +308,19 @@ def _quoted(text: str) -> str:
 
 def _parts(text: str) -> tuple[str, str, str]:
     """Return condition, action, and what stands behind `unless`. Raises GrammarError."""
-    text = re.sub(r"^please[ ,]+", "", text, flags=_I)
-    unless = ""
+    text, unless = REQUEST.sub("", text, count=1), ""
     pieces = _UNLESS.split(text, maxsplit=1)
     if len(pieces) == 2:
         text, unless = pieces
         behind = re.fullmatch(r"(?P<unless>.+?)\s*,\s*(?:then\s+)?(?P<action>.+)", unless)
         if behind and _BEGINS.match(text) and "," not in text:
             text, unless = f"{text}, {behind['action']}", behind["unless"]
-    match = _FIRST.fullmatch(text)
-    if match is None and _BEGINS.match(text):
+    clause = split(text)
+    if clause is not None and re.fullmatch(_TRIGGERS, clause.word):
+        if clause.action:
+            return clause.condition, clause.action, unless
         why = f"no action stands behind “{text}”; put a comma between what is to happen and what to do"
         raise GrammarError(why, examples=True)
-    match = match or _LAST.fullmatch(text)
-    if match is not None:
-        return match["condition"], match["action"], unless
     # "stop unless …" has no cause of its own
     why = f"nothing says when: “{text}”" if unless else f"“{shown(text)}” says no condition"
     raise GrammarError(f"{why}; begin with 'when' or 'if'", examples=True)
