@@ -75,7 +75,7 @@ WAYS: Mapping[Act, Mapping[tuple[str, str], list[str]]] = {
     Act.SWITCH_OFF: {("services", "request"): ["compile_reflex"]},
     Act.APPROVE: {("services", "request"): ["compile_reflex"]},
     Act.INSTRUCT: {
-        ("services", "request"): ["control_process", "prescribe", "compile_reflex"],
+        ("services", "request"): ["control_process", "prescribe", "compile_reflex", "skill_kernel/reload_skills"],
         ("topics", "publish"): ["instruction", "/instruction", "prescription", "cmd_vel"],
         ("actions", "call"): ["run_task"],
     },

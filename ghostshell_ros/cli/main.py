@@ -15,7 +15,7 @@ _COMMANDS = {
     "launch": "launch",
     "chat": "chat",
     "say": "say halt clear ps pause resume stop",
-    "skills": "skills",
+    "skills": "skills reload",
     "grammar": "grammar",
     "teleop": "teleop",
     "watch": "observe watch",

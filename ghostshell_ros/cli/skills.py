@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Define `ghostshell skills`: list what a person can say to a robot, by the skills that the robot itself tells."""
+"""Define `ghostshell skills` and `reload`: list what a person can say to a robot, by the skills that it tells, and let it read
+them anew."""
 
 from __future__ import annotations
 
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from ghostshell_ros.cli.output import fail
 from ghostshell_ros.cli.robot_client import WAIT_S, RobotClient
 from ghostshell_ros.cli.say import Robot, Wait
 from skill_kernel.config.sections import shown
@@ -31,6 +33,16 @@ def skills(
     for one in phrases_of(told_skills(robot, wait), robot):
         said = one.chinese if chinese and one.chinese else one.english
         print(f"{'; '.join(said)}\n    {shown(one.does, DOES_SHOWN)}")
+
+
+def reload(robot: Robot = "", wait: Wait = WAIT_S) -> None:
+    """Let a robot read its skill modules again from disk. When they cannot be read, the present skills stay."""
+    nobody = f"the skill_kernel of robot '{robot}' does not answer within {wait:g} s; the output of its launch says why"
+    with RobotClient(robot, wait, service="std_srvs/Trigger skill_kernel/reload_skills", nobody=nobody) as client:
+        answer = client.ask_again(client.type.Request())
+    if not answer.success:
+        fail(answer.message, command="reload", status=1)
+    print(f"{robot}: {answer.message}")
 
 
 def told_skills(robot: str, wait_s: float) -> list[Any]:

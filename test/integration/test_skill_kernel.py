@@ -10,6 +10,8 @@ from __future__ import annotations
 import json
 import os
 import statistics
+import subprocess
+import sys
 import time
 import uuid
 from collections.abc import Iterator
@@ -477,7 +479,10 @@ def test_skills_are_read_anew_and_a_broken_module_changes_nothing(scheduler: Sch
         broken = reload(text)
         assert not broken.success and "the present skills stay" in broken.message and why in broken.message
     assert scheduler.end(scheduler.send("jump")).error_code == ExecuteSkill.Goal.UNKNOWN_FUNCTION
-    assert reload(MORE_SKILLS).success
+    (folder / "more_skills.py").write_text(MORE_SKILLS)
+    command = [sys.executable, "-m", "ghostshell_ros.cli.main", "reload", "--robot", scheduler.get_namespace().strip("/")]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=30.0)
+    assert done.returncode == 0 and "skills read anew, changed" in done.stdout, done
     wait_until(lambda: scheduler.states[-1].skills_version != before, 5.0, "the state tells the new version")
     assert scheduler.end(scheduler.send("jump")).message == "jumped"
 
