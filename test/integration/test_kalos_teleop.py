@@ -3,9 +3,15 @@
 
 from __future__ import annotations
 
+import math
+import os
+import pty
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 
 import pytest
 
@@ -164,6 +170,56 @@ def test_an_operator_who_lets_go_halts_the_robot(operator: Operator) -> None:
     resting = operator.x
     wait_until(lambda: operator.kernel and not operator.kernel.running, 5.0, "nothing runs")
     assert operator.x == pytest.approx(resting, abs=0.1)
+
+
+@contextmanager
+def keyboard() -> Iterator[tuple[int, list[bytes], subprocess.Popen[bytes]]]:
+    """Run `ghostshell teleop` on a terminal; gives the terminal, what it shows, and the command."""
+    terminal, its = pty.openpty()
+    printed: list[bytes] = []
+
+    def read() -> None:
+        with suppress(OSError):
+            while part := os.read(terminal, 4096):
+                printed.append(part)
+
+    threading.Thread(target=read, daemon=True).start()
+    command = [sys.executable, "-m", "ghostshell_ros.cli.main", "teleop", "--robot", NAMESPACE]
+    with subprocess.Popen(command, stdin=its, stdout=its, stderr=its, start_new_session=True) as teleop:
+        try:
+            yield terminal, printed, teleop
+        finally:
+            teleop.kill()
+            os.close(its)
+            os.close(terminal)
+
+
+@pytest.mark.parametrize(("key", "status"), [(b"y", ProcessState.IN_PROGRESS), (b"e", ProcessState.STOPPED)])
+def test_who_leaves_the_keyboard_is_asked_what_becomes_of_the_walk_that_waits(
+    operator: Operator, key: bytes, status: int
+) -> None:
+    process_id, _ = begin(operator, "patrol the hallway", "patrol")
+    with keyboard() as (terminal, printed, teleop):
+        operator.wait_status(process_id, ProcessState.PAUSED, 15.0)
+        wait_until(lambda: b"m/s" in b"".join(printed), 5.0, lambda: f"it takes keys: {printed}")
+        assert operator.pose is not None
+        taken = operator.pose[:2]
+        for _ in range(20):  # a key that is held
+            os.write(terminal, b"s")
+            time.sleep(0.1)
+        assert math.dist(operator.pose[:2], taken) > 0.2, "it drives"
+        os.write(terminal, b"q")
+        wait_until(lambda: b"y: give the base back" in b"".join(printed), 3.0, lambda: f"it asks: {printed}")
+        assert b"waiting: patrol the hallway" in b"".join(printed)
+        time.sleep(1.5)
+        state = operator.wait_status(process_id, ProcessState.PAUSED)
+        assert list(state.pause_causes) == ["teleop"], "it waits for the answer"
+        assert operator.driven and operator.halted is False
+        os.write(terminal, key)
+        assert teleop.wait(5.0) == 0
+    operator.wait_status(process_id, status, 3.0)
+    assert operator.halted is False and not operator.driven
+    assert b"the base is given back" in b"".join(printed)
 
 
 def test_a_patrol_goes_on_after_the_operator(operator: Operator) -> None:
