@@ -196,13 +196,13 @@ class ChannelScheduler(RuntimeNode):
 
     def _live(self) -> list[str]:
         """Return the processes that have calls."""
-        return [process_id for process_id, process in self._processes.items() if _has_calls(process)]
+        return [process_id for process_id, process in self._processes.items() if process.scheduler.live_calls]
 
     def _process(self, process_id: str) -> _Process:
         """Return the process of that id. A new one may take the place of the one without calls that was used longest ago."""
         process = self._processes.pop(process_id, None)
         if process is None:
-            idle = (i for i, p in self._processes.items() if not _has_calls(p))
+            idle = (i for i, p in self._processes.items() if not p.scheduler.live_calls)
             if len(self._processes) >= 2 * MAX_PROCESSES and (oldest := next(idle, None)) is not None:
                 del self._processes[oldest]
             executor = ProcessExecutor(self._link, self._robot.registry, process_id)
@@ -312,10 +312,6 @@ class ChannelScheduler(RuntimeNode):
     def close(self) -> None:
         """Let the verdicts' model go."""
         self._verdicts.close()
-
-
-def _has_calls(process: _Process) -> bool:
-    return bool(process.scheduler.live_calls)
 
 
 def _token_of(message: TokenMsg) -> FunctionToken:
