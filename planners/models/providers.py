@@ -235,7 +235,9 @@ class _Translator:
         if event.type == "message_start":
             return [self._counted(event.message.usage)]
         if event.type == "content_block_start" and self._calls and event.content_block.type == "tool_use":
-            return [TextDelta(self._calls.feed(event.index, event.content_block.id, event.content_block.name, ""))]
+            block = event.content_block
+            given = json.dumps(block.input) if block.input else ""  # All at once, as some servers of this protocol write it.
+            return [TextDelta(self._calls.feed(event.index, block.id, block.name, given))]
         if event.type == "content_block_delta":
             if event.delta.type == "input_json_delta" and self._calls:
                 return [TextDelta(self._calls.feed(event.index, "", "", event.delta.partial_json))]

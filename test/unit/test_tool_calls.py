@@ -7,6 +7,7 @@ import json
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 from xml.sax.saxutils import quoteattr
 
@@ -39,6 +40,7 @@ from planners.models.base import (
 )
 from planners.models.config import ModelConfig
 from planners.models.factory import make_client
+from planners.models.providers import _Translator
 from planners.models.tool_calls import MAX_ARGUMENTS, CallWriter, answered, with_results
 from planners.prompts.grammar import StreamGrammar, Tool
 from planners.prompts.prompt import CallReport, GrammarOptions, RobotFacts
@@ -162,6 +164,13 @@ def test_a_function_without_arguments_needs_none(provider: str) -> None:
 def test_a_call_behind_unfinished_markup_in_the_text_is_lost_with_a_report(text: str, says: str) -> None:
     run = dry_run(text + parts((0, "", "nod", "{}")), mapper())
     assert not any(call.function == "nod" for call in run.calls) and says in run.repairs[-1]
+
+
+def test_arguments_that_a_server_gives_with_the_beginning_of_a_call_are_not_lost() -> None:
+    block = SimpleNamespace(type="tool_use", id="a", name="walk", input={"s": 2})
+    translate = _Translator(CallWriter())
+    assert translate(SimpleNamespace(type="content_block_start", index=0, content_block=block)) == [TextDelta('<walk s="2"/>')]
+    assert translate(SimpleNamespace(type="message_stop"))[0] == TextDelta("")
 
 
 def parts(*deltas: tuple[Any, str, str, str]) -> str:
