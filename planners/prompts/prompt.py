@@ -19,8 +19,8 @@ from skill_kernel.events import CallEvent
 from skill_kernel.observation.accessors import Accessor
 from skill_kernel.observation.render import signatures
 from skill_kernel.robot import AnswerKind, WaypointConfig
-from skill_kernel.skills.arguments import Limits, choices, opened
-from skill_kernel.skills.skill import MAIN, Limited, Skill, content_marker, plain_value
+from skill_kernel.skills.arguments import Limits, choices, converters
+from skill_kernel.skills.skill import MAIN, Skill, plain_value
 
 ParameterKind = Literal["int", "float", "bool", "choice", "text", "other"]
 NO_LIMITS: Limits = {}
@@ -82,45 +82,26 @@ def declared(skill: Skill, limits: Limits = NO_LIMITS) -> tuple[Declared, ...]:
 
 
 def _declared(parameter: Signed, skill: Skill, limits: Limits) -> Declared:
-    plain, extras = _unwrapped(parameter.annotation)
-    has_default = parameter.default is not Signed.empty
-    content = content_marker(parameter.annotation) is not None
-    # A bound and whether it lies outside; of two bounds the tighter one holds.
-    lower: list[tuple[float, bool]] = []
-    upper: list[tuple[float, bool]] = []
-    for extra in extras:
-        low, high = limits.get(extra.limit, (None, None)) if isinstance(extra, Limited) else (None, None)
-        lows = ((low, False), (getattr(extra, "ge", None), False), (getattr(extra, "gt", None), True))
-        highs = ((high, False), (getattr(extra, "le", None), False), (getattr(extra, "lt", None), True))
-        lower += [(float(bound), is_open) for bound, is_open in lows if isinstance(bound, (int, float))]
-        upper += [(float(bound), is_open) for bound, is_open in highs if isinstance(bound, (int, float))]
-    (low, open_lower) = max(lower, default=(None, False))
-    (high, open_upper) = min(upper, key=lambda bound: (bound[0], not bound[1]), default=(None, False))
+    whole, has_default = converters(skill)[parameter.name], parameter.default is not Signed.empty
+    of, robots = whole.only, limits.get(whole.limit.limit) if whole.limit is not None else None
+    lower, upper = ([(float(bound), False)] for bound in robots) if robots is not None else ([], [])
+    # Of two bounds the tighter one holds.
+    low, open_lower = max([*whole.lower, *of.lower, *lower], default=(None, False))
+    high, open_upper = min([*whole.upper, *of.upper, *upper], key=lambda bound: (bound[0], not bound[1]), default=(None, False))
     return Declared(
         name=parameter.name,
-        type_text="str" if content else _type_text(plain),
-        kind="text" if content else _kind(plain),
+        type_text=_type_text(of.base),
+        kind=_KINDS.get(of.base) or ("choice" if of.words else "other"),
         required=not has_default and parameter.name != skill.content,
         default=plain_value(parameter.default) if has_default else None,
-        choices=() if content else _choices(plain),
-        lower=None if content else low,
-        upper=None if content else high,
+        choices=of.words,
+        lower=low,
+        upper=high,
         open_lower=open_lower,
         open_upper=open_upper,
-        description="" if content else next((extra for extra in extras if isinstance(extra, str)), ""),
-        content=content,
+        description=of.description or whole.description,
+        content=parameter.name == skill.content,
     )
-
-
-def _unwrapped(annotation: Any) -> tuple[Any, list[Any]]:
-    """Return a type without `Annotated` and `None`, and what was annotated to it, constraints of a pydantic Field laid
-    open."""
-    plain, extras = opened(annotation)
-    members = [a for a in typing.get_args(plain) if a is not type(None)]
-    if _is_union(plain) and len(members) == 1:
-        inner, more = _unwrapped(members[0])
-        return inner, [*more, *extras]
-    return plain, extras
 
 
 def _is_union(annotation: Any) -> bool:
@@ -128,14 +109,6 @@ def _is_union(annotation: Any) -> bool:
 
 
 _KINDS: Mapping[Any, ParameterKind] = {bool: "bool", int: "int", float: "float", str: "text"}
-
-
-def _kind(plain: Any) -> ParameterKind:
-    return _KINDS.get(plain) or ("choice" if _choices(plain) else "other")
-
-
-def _choices(plain: Any) -> tuple[str, ...]:
-    return ("true", "false") if plain is bool else tuple(str(plain_value(member)) for member in choices(plain))
 
 
 def _type_text(plain: Any) -> str:

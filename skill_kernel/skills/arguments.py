@@ -79,9 +79,10 @@ def choices(plain: Any) -> tuple[Any, ...]:
 class Converter:
     """Make values of one annotated type. Raises TypeError when no value of the type can be made from JSON.
 
-    `base` is the type without its annotations, `expected` says in words what fits, `unit` is the declared unit or "", `limit`
-    the `Limited` mark if any. Of Literal and Enum that value counts whose text, or whose name, was written; of a union the
-    first member that the value fits, in the order they stand.
+    `base` is the type without its annotations, `expected` says in words what fits, `description` what was annotated, `unit` is
+    the declared unit or "", `limit` the `Limited` mark if any. `lower` and `upper` are bounds of a number, each with whether it
+    lies outside, `words` the choices as they are written. Of Literal and Enum that value counts whose text, or whose name, was
+    written; of a union the first member that the value fits, in the order they stand.
     """
 
     def __init__(self, annotation: Any) -> None:
@@ -95,8 +96,9 @@ class Converter:
         self.unit = _unit(metadata)
         self.limit = next((m for m in metadata if isinstance(m, Limited)), None)
         self.expected = _expected(base, metadata, self.unit)
-        bounds = (getattr(mark, key, None) for mark in metadata for key in ("ge", "le"))
-        self._bounds = [bound for bound in bounds if isinstance(bound, (int, float))]
+        self.description = next((m for m in metadata if isinstance(m, str)), "")
+        self.lower, self.upper = _bounds(metadata, "ge", "gt"), _bounds(metadata, "le", "lt")
+        self.words: tuple[str, ...] = ("true", "false") if base is bool else ()
         self._choices: dict[str, Any] = {}
         self._members: list[Converter] = []
         self._none = False
@@ -108,9 +110,15 @@ class Converter:
         elif members := choices(base):
             for member in members:
                 self._choices.setdefault(str(plain_value(member)), member)
-            self.expected = f"one of {', '.join(self._choices)}"
+            self.words = tuple(self._choices)
+            self.expected = f"one of {', '.join(self.words)}"
             for member in members:
                 self._choices.setdefault(member.name if isinstance(member, Enum) else str(member), member)
+
+    @property
+    def only(self) -> "Converter":
+        """Return the converter of what may also be none, or else itself."""
+        return self._members[0] if len(self._members) == 1 else self
 
     def convert(self, value: Any, *, written: bool) -> Any:
         """Return the value that came from JSON, or that a model has `written` as an attribute's text. Raises ValueFault."""
@@ -148,7 +156,8 @@ class Converter:
             value = self._read(text)
         except ValueFault:
             return None
-        near_bounds = [self.base(bound) for bound in self._bounds if 0 < abs(value - bound) <= CLAMP * abs(bound)]
+        bounds = [bound for bound, outside in (*self.lower, *self.upper) if not outside]
+        near_bounds = [self.base(bound) for bound in bounds if 0 < abs(value - bound) <= CLAMP * abs(bound)]
         return near_bounds[0] if len(near_bounds) == 1 else None
 
     def json_schema(self) -> dict[str, Any]:
@@ -255,6 +264,11 @@ def _refuse_not_finite(value: Any) -> None:
             raise ValueFault(f"{item} is no number a robot can use; write a finite one")
         if isinstance(item, (list, dict)):
             pending.extend(item.values() if isinstance(item, dict) else item)
+
+
+def _bounds(metadata: list[Any], closed: str, outside: str) -> list[tuple[float, bool]]:
+    found = [(getattr(mark, key, None), key == outside) for mark in metadata for key in (closed, outside)]
+    return [(float(bound), lies_outside) for bound, lies_outside in found if isinstance(bound, (int, float))]
 
 
 def _unit(metadata: list[Any]) -> str:
