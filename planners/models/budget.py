@@ -71,19 +71,20 @@ class TokenBudget:
 
     def share(self, process_id: str) -> float:
         """Return the share of the scarcer of the two budgets that is spent: 0 = nothing, 1 = all."""
-        return max(self._of_process(process_id), self._of_hour())
+        process, hour = self._spent.get(process_id, 0), self._in_hour()
+        return max(_share(process, self._limits.process_tokens), _share(hour, self._limits.hour_tokens))
 
     def allow(self, process_id: str, layer: str) -> tuple[bool, float, str]:
         """Return whether the layer may ask for this process, the least gap between two of its questions in seconds, and why it
         may not, or why there is a gap."""
         allowed = 1.0 if layer in ESSENTIAL else 1.0 - RESERVE
         kept = "" if layer in ESSENTIAL else f"; the last {RESERVE:.0%} are kept for the layer that acts"
-        if self._of_process(process_id) >= allowed:
-            used, limit = self._spent.get(process_id, 0), self._limits.process_tokens
+        used, limit = self._spent.get(process_id, 0), self._limits.process_tokens
+        if _share(used, limit) >= allowed:
             told = f"process {process_id} has used {used} of its {limit} tokens{kept}"
             return False, 0.0, f"{told}: give a smaller task, or raise process_tokens"
-        if self._of_hour() >= allowed:
-            used, limit = self._in_hour(), self._limits.hour_tokens
+        used, limit = self._in_hour(), self._limits.hour_tokens
+        if _share(used, limit) >= allowed:
             free_s = self._hour[0][0] + BUCKET_S + HOUR_S - self._now() if self._hour else BUCKET_S
             told = f"the robot has used {used} of the {limit} tokens it may use in an hour{kept}"
             return False, 0.0, f"{told}: some are free again in {max(1.0, free_s / 60):.0f} min, or raise hour_tokens"
@@ -93,16 +94,12 @@ class TokenBudget:
         gap_s = self._limits.slowest_s * min(1.0, (share - slow_from) / (1.0 - slow_from))
         return True, gap_s, f"{share:.0%} of the tokens are used, so {layer} asks every {gap_s:.1f} s at most"
 
-    def _of_process(self, process_id: str) -> float:
-        limit = self._limits.process_tokens
-        return self._spent.get(process_id, 0) / limit if limit else 0.0
-
-    def _of_hour(self) -> float:
-        limit = self._limits.hour_tokens
-        return self._in_hour() / limit if limit else 0.0
-
     def _in_hour(self) -> int:
         """Tokens spent in the hour up to now; a minute counts until an hour after its end."""
         while self._hour and self._hour[0][0] + BUCKET_S + HOUR_S <= self._now():
             self._hour.popleft()
         return sum(tokens for _, tokens in self._hour)
+
+
+def _share(used: int, limit: int) -> float:
+    return used / limit if limit else 0.0

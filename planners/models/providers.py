@@ -99,13 +99,11 @@ class OpenAIModelClient(HttpModelClient):
 
 def _openai_messages(message: Message, number: int) -> list[dict[str, Any]]:
     """Return a turn, and the results of its calls as turns of their own."""
-    if message.images:
-        urls = [f"data:{image.media_type};base64,{image.base64}" for image in message.images]
-        parts: list[dict[str, Any]] = [{"type": "image_url", "image_url": {"url": url}} for url in urls]
-        if message.text:
-            parts.append({"type": "text", "text": message.text})
-        return [{"role": message.role, "content": parts}]
-    said: dict[str, Any] = {"role": message.role, "content": message.text}
+    urls = [f"data:{image.media_type};base64,{image.base64}" for image in message.images]
+    parts: list[dict[str, Any]] = [{"type": "image_url", "image_url": {"url": url}} for url in urls]
+    if parts and message.text:
+        parts.append({"type": "text", "text": message.text})
+    said: dict[str, Any] = {"role": message.role, "content": parts or message.text}
     results = []
     for place, call in enumerate(message.calls):
         name, call_id = call.name, f"call_{number}_{place}"
