@@ -387,6 +387,13 @@ def test_the_next_plan_knows_what_became_of_the_calls_of_the_last_one() -> None:
     assert (call.name, json.loads(call.result)["outcome"]) == ("head_act", "DONE")
 
 
+def test_an_answer_of_thoughts_alone_leaves_no_empty_turn() -> None:
+    made = planner()
+    made.begin("nod")
+    made.wrote("<think>Shall I nod?</think>")
+    assert [message.role for message in made.begin("again").messages] == ["user"]
+
+
 def test_history_is_bounded_with_its_calls() -> None:
     made = planner(history_tokens=300)
     for number in range(30):

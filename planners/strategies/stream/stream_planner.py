@@ -98,8 +98,9 @@ class StreamPlanner(TurnPlanner):
         if len(text) > MAX_ANSWER_CHARS:
             whole = text[:MAX_ANSWER_CHARS]
             text = whole[: max(whole.rfind(">"), whole.rfind(" ")) + 1] or whole
-        if text.strip():
-            self._said.append(answered(text) if self._tools else Message("assistant", text))
+        said = answered(text) if self._tools else Message("assistant", text)
+        if said.whole.strip():
+            self._said.append(said)
 
     def forget(self) -> None:
         self._conversation.forget()
