@@ -49,6 +49,22 @@ def test_another_file_of_profiles_is_left_as_it_is(monkeypatch: pytest.MonkeyPat
     assert os.environ[middleware.PROFILES] == str(ROOT / "config" / "fastdds.xml")
 
 
+def test_a_node_has_room_for_what_all_others_send_it_when_it_joins() -> None:
+    program = (
+        "import os, socket\nfrom contextlib import suppress\nfrom ghostshell_ros.cli import robot_client\n"
+        "with robot_client.spun(lambda: robot_client.command_node('nobody')):\n"
+        "    print('open', len(os.listdir('/dev/fd')))\n"
+        "    for fd in map(int, os.listdir('/dev/fd')):\n"
+        "        with suppress(OSError), socket.socket(fileno=os.dup(fd)) as one:\n"
+        "            print(one.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, timeout=15)
+    allowed = int(Path("/proc/sys/net/core/rmem_max").read_text())  # the kernel takes twice what it is asked for
+    _, files, *sizes = done.stdout.split()
+    assert str(2 * min(1_000_000, allowed)) in sizes, done
+    assert int(files) < 30, "looking for them leaves nothing open"
+
+
 def test_a_command_ends_although_the_middleware_hangs_while_it_releases_its_endpoints() -> None:
     """It hangs in C and holds the interpreter, as a deadlocked Fast DDS may."""
     program = (
