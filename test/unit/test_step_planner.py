@@ -49,6 +49,14 @@ def test_the_model_is_asked_for_more_while_a_step_is_performed() -> None:
     assert bench.calls() == ["walk", "nod"] and bench.ended == [(0, "")]
 
 
+def test_what_is_done_is_not_shown_as_running_too_while_its_step_is_about_to_end() -> None:
+    bench = Bench(script('<step><walk s="5"/></step>', "<nothing/>", "<step><nod/></step><subtask_complete/>"))
+    bench.plan("walk and nod")
+    bench.run(20)
+    *_, last = (asked for asked in bench.model.of() if "walk" in str(asked.blocks.get("DONE")))
+    assert "walk" not in str(last.blocks.get("RUNNING")) and bench.calls() == ["walk", "nod"]
+
+
 def test_subtasks_follow_one_another_and_the_next_is_written_while_the_first_is_performed() -> None:
     bench = Bench(script('<step><walk s="5"/></step><subtask_complete/>', "<step><nod/></step><subtask_complete/>"))
     bench.plan("walk", "nod")

@@ -96,7 +96,7 @@ def test_the_layers_do_each_task(robot: VirtualRobot, task: str, trial: int) -> 
     assert not reasons and trace.status == ("FAILED" if task == "T3" else "SUCCESS")
 
 
-@pytest.mark.parametrize(("task", "trial"), [("C1", 0), ("C3", 0), ("C5", 1), ("C5", 2)])
+@pytest.mark.parametrize(("task", "trial"), [("C1", 0), ("C3", 0), ("C5", 0), ("C5", 1)])
 @pytest.mark.parametrize("strategy", ["layered", "react", "stream"])
 def test_tasks_in_chinese_are_done(robot: VirtualRobot, task: str, trial: int, strategy: str) -> None:
     _, reasons = run(robot, task, strategy, trial=trial)

@@ -76,6 +76,8 @@ class StepBook:
         self._fault_in: Item | None = None
         self._moved = False
         self._cause: CallReport | None = None
+        self._acted = False
+        """Whether the last call that ended did something in a step."""
 
     # -- what is written ----------------------------------------------------------------------------------------------
 
@@ -156,6 +158,12 @@ class StepBook:
         """Return the calls that have begun and not ended, those that hold others among them."""
         return self._calls.values()
 
+    @property
+    def between(self) -> bool:
+        """Return whether a step runs and, after one that has ended, none of its calls: the next begins, or it ends, at once."""
+        calls = {call.function for call in self._calls.values()} - {STEP, *SILENT}
+        return self._running() is not None and not calls and self._acted
+
     def shown_running(self) -> list[str | dict[str, Any]]:
         """Return what runs as prompts show it: the step, then those of its calls that have begun."""
         step, hidden = self._running(), {STEP, COMPLETE, *SILENT}
@@ -176,6 +184,7 @@ class StepBook:
         """Take note of a call's outcome; return the end of a step or of a mark, if it is one."""
         self._calls.pop(call.call_id, None)
         self.ended += 1
+        self._acted = call.function not in {STEP, COMPLETE, *SILENT}
         report = CallReport.of(call)
         report = replace(report, message=report.message[:400])
         if call.function == STEP and not call.parent_id:

@@ -185,7 +185,7 @@ class StepPlanner:
         self._idle_answers = 0
         self._faults: list[str] = []
         self._skip_told = False
-        self._not_before_s = 0.0
+        self._not_before_s = self._ended_s = 0.0
         self._outcome = (0, "")
         self._stopping = False
         """True while it waits for a standstill before it speaks its last words."""
@@ -274,6 +274,7 @@ class StepPlanner:
                 self._drop("System 2 has changed the plan")
 
     def _call_ended(self, call: CallEvent) -> None:
+        self._ended_s = self._io.clock.now()
         if call.outcome in BAD or call.outcome is Outcome.INTERRUPTED:
             self._book.next_turn()
             self._knows_failures = False
@@ -514,7 +515,8 @@ class StepPlanner:
                 self._next_look.within(LOOK_AGAIN_S)
                 return
         allowed, budget_s, why = self._io.allowance(Layer.S1)
-        wait_s = max(self._not_before_s - self._io.clock.now(), budget_s)
+        settles_s = self._ended_s + SETTLE_S if self._book.between else 0.0
+        wait_s = max(max(self._not_before_s, settles_s) - self._io.clock.now(), budget_s)
         if not allowed:
             self._useless(int(TaskCode.BUDGET_SPENT), why)
             self._next_look.within(0.0)
