@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import pytest
@@ -13,8 +14,14 @@ from skill_kernel.events import CallKind, ProcessKind, RunEvent
 pytest.importorskip("mujoco")
 
 from ghostshell.msg import ProcessState
+from memory_kit import settle
+from memory_model import observation
 
+from bench.evaluation.models import simulated
+from bench.evaluation.settings import settings
+from ghostshell_ros.runtime.data import config_folder
 from pipeline_support import KALOS_NODES, Observer, brought_up
+from planners.memory import Memory, Store
 from ros_support import wait_until
 
 pytestmark = pytest.mark.slow
@@ -61,3 +68,24 @@ def test_it_tells_how_many_places_it_explored_while_it_walks_on(tmp_path: Path) 
         assert not paused and not ended(robot, "patrol")
         assert before is not None and robot.pose is not None
         assert max(abs(a - b) for a, b in zip(robot.pose, before, strict=True)) > 0.1, "it went on in the meantime"
+
+
+@pytest.mark.timeout(240)
+def test_it_goes_where_a_ball_was_seen_yesterday_by_what_its_prompts_show(tmp_path: Path) -> None:
+    """The memory holds a newer sighting elsewhere; no call asks it."""
+    memory = Memory(Store(tmp_path / "data" / "memory" / "memory.sqlite3"), wall=time.time, background=False)
+    for ago_s, room in ((86_400.0, "lounge"), (600.0, "kitchen")):
+        memory.put(*(observation(time.time() - ago_s + t, room, ["ball"]) for t in range(3))).result()
+    settle(memory)
+    memory.close()
+    prompting = {node: {"memory_tokens": 150} for node in ("action_planner", "task_planner")}
+    with simulated(0.0, 1.0, 1, tmp_path / "model.log") as models:
+        config = settings(config_folder(), tmp_path / "config", models.entries, prompting)
+        given = {"model": models.model, "fast_model": models.fast_model, "strategy": "layered", "memory": "true"}
+        with brought_up(tmp_path, config, launch="kalos", nodes=KALOS_NODES, **given) as up:
+            robot = up.observer
+            wait_until(lambda: up.alive() and any("remembers what robot" in line for line in up.log), 20.0, "the memory")
+            result = robot.task("Go where you saw the ball yesterday.").result(120.0)
+            assert result.status == ProcessState.SUCCESS, result.error_msg
+            assert robot.pose is not None and robot.pose[:2] == pytest.approx((9.5, 2.5), abs=0.5), "in the lounge"
+            assert not ended(robot, "query_memory")
