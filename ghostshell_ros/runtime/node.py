@@ -335,8 +335,8 @@ def with_reason(result: Any, code: int, text: str) -> Any:
 
 
 def _make_room() -> None:
-    """Give the middleware's sockets the receive buffer that they need."""
-    for fd in map(int, os.listdir("/dev/fd")):
+    """Give the middleware's sockets the receive buffer that they need, where /dev/fd tells of them."""
+    for fd in map(int, os.listdir("/dev/fd") if os.path.isdir("/dev/fd") else ()):
         with suppress(OSError):  # listing them took one that is closed by now
             if stat.S_ISSOCK(os.fstat(fd).st_mode):
                 with socket.socket(fileno=os.dup(fd)) as one:
