@@ -20,20 +20,17 @@ MOST_SOURCE = 4000
 
 
 @dataclass(frozen=True)
-class ShownStep:
-    """Show one step: its stream, its source text (elements still open are closed in it)."""
-
-    stream_id: str
-    source: str
-
-
-@dataclass(frozen=True)
 class StepQueue:
-    """Show the living steps. `queued` ones have not begun, the oldest first, MOST_SHOWN at most, `more` of them are not shown;
-    `done` counts those that have begun and ended; `reading` is true until the end tag of the last one has been read."""
+    """Show the living steps by their source text, in which elements still open are closed, and their streams (StepQueue.msg).
 
-    running: ShownStep | None = None
-    queued: tuple[ShownStep, ...] = ()
+    `queued` ones have not begun, the oldest first, MOST_SHOWN at most, `more` of them are not shown; `done` counts those that
+    have begun and ended; `reading` is true until the end tag of the last one has been read.
+    """
+
+    running: str = ""
+    running_stream: str = ""
+    queued: tuple[str, ...] = ()
+    queued_streams: tuple[str, ...] = ()
     done: int = 0
     reading: bool = False
     more: int = 0
@@ -45,7 +42,7 @@ class StepLine:
     def __init__(self, on_change: Callable[[StepQueue], None]) -> None:
         self._on_change = on_change
         self._steps: OrderedDict[Call, list[FunctionToken]] = OrderedDict()  # in token order
-        self._written: dict[Call, ShownStep] = {}  # as they were shown, until another token of them is read
+        self._written: dict[Call, str] = {}  # as they were shown, until another token of them is read
         self._done = 0
         self._told = StepQueue()
         self._changed = False
@@ -76,20 +73,21 @@ class StepLine:
             return
         self._changed = False
         first = list(islice(self._steps, MOST_SHOWN + 1))  # one that has begun is among them: steps run in order
-        running = next((self._shown(step) for step in first if step.state is not CallState.QUEUED), None)
-        queued = tuple(self._shown(step) for step in first if step.state is CallState.QUEUED)[:MOST_SHOWN]
+        running = next((step for step in first if step.state is not CallState.QUEUED), None)
+        queued = [step for step in first if step.state is CallState.QUEUED][:MOST_SHOWN]
+        sources, streams = tuple(map(self._shown, queued)), tuple(step.stream_id for step in queued)
         reading = any(not step.closed for step in (*first, *islice(reversed(self._steps), MOST_SHOWN)))
         more = len(self._steps) - len(queued) - (running is not None)
-        now = StepQueue(running, queued, self._done, reading, more)
+        performed = (self._shown(running), running.stream_id) if running is not None else ("", "")
+        now = StepQueue(*performed, sources, streams, self._done, reading, more)
         if now != self._told:
             self._told = now
             self._on_change(now)
 
-    def _shown(self, step: Call) -> ShownStep:
+    def _shown(self, step: Call) -> str:
         if step not in self._written:
             source = source_of(self._steps[step])
-            source = source if len(source) <= MOST_SOURCE else f"{source[:MOST_SOURCE]}…"
-            self._written[step] = ShownStep(step.stream_id, source)
+            self._written[step] = source if len(source) <= MOST_SOURCE else f"{source[:MOST_SOURCE]}…"
         return self._written[step]
 
 

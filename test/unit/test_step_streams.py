@@ -12,7 +12,7 @@ from skill_kernel.events import ProcessKind, StreamKind
 
 
 def sources(queue: StepQueue) -> tuple[str, list[str]]:
-    return (queue.running.source if queue.running else ""), [step.source for step in queue.queued]
+    return queue.running, list(queue.queued)
 
 
 # -- failures -----------------------------------------------------------------------------------------------------------
@@ -153,7 +153,7 @@ def test_the_queue_shows_each_step_as_it_is_written_and_where_it_stands() -> Non
     plan.write("</if><else/></step>", "a")
     queued = sources(plan.queue)[1]
     assert queued == ['<step><if cond="a &lt; 5">Go &amp; see<nod/></if><else/></step>']
-    assert not plan.queue.reading and plan.queue.queued[0].stream_id == "a" and plan.queue.done == 0
+    assert not plan.queue.reading and plan.queue.queued_streams[0] == "a" and plan.queue.done == 0
     plan.end("walk")
     assert sources(plan.queue) == (queued[0], []) and plan.queue.done == 1
     asked.say("a < 5", False)
@@ -164,7 +164,7 @@ def test_a_step_that_is_dropped_leaves_the_queue_and_does_not_count_as_done() ->
     plan = Plan()
     plan.write("<step><walk/></step><step><nod/></step>")
     plan.fail("walk")
-    assert plan.queue == StepQueue(None, (), 1, False)
+    assert plan.queue == StepQueue(done=1)
 
 
 def test_the_queue_is_told_once_for_all_that_happens_at_an_instant() -> None:

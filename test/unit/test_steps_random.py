@@ -303,7 +303,7 @@ def test_whatever_is_written_each_call_has_one_outcome_and_the_process_comes_to_
     assert max(Counter(c.call_id for c in plan.ended).values(), default=1) == 1
     assert not plan.parsers or plan.reported(ProcessKind.DRAINED)
     shown = plan.queues[-1] if plan.queues else StepQueue()
-    assert shown.queued == () and shown.running is None and not shown.reading
+    assert shown.queued == () and not shown.running and not shown.reading
     if interrupt_s is not None and interrupt_s > sum(w for _, _, w in pieces):
         assert all(c.start_s is None or c.start_s <= interrupt_s for c in plan.ended)
     begun = Counter(c.parent_id for c in plan.ended if c.function in ("if", "else") and c.start_s is not None)

@@ -4,7 +4,7 @@
 import secrets
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from functools import lru_cache
 
 from ghostshell.msg import FunctionToken as TokenMsg
@@ -23,9 +23,10 @@ from ghostshell_ros.runtime.node import Beat, RosClock, RuntimeNode, SteadyClock
 from ghostshell_ros.runtime.robot_setup import RobotSetup, declare_robot
 from ghostshell_ros.runtime.scene import Scene
 from ghostshell_ros.runtime.service_client import ServiceClient
+from ghostshell_ros.wire.codec import filled
 from ghostshell_ros.wire.events import EventWriter
 from ghostshell_ros.wire.qos import LATCHED, QUEUES, SENSORS, STREAM
-from ghostshell_ros.wire.values import TOKEN_NUMBERS, ros_text
+from ghostshell_ros.wire.values import TOKEN_NUMBERS
 from planners.models.base import ModelRequest
 from planners.models.model_call import AnswerEnd
 from planners.verdict import WeighingExecutor, load_verdicts
@@ -294,20 +295,8 @@ class ChannelScheduler(RuntimeNode):
         return response
 
     def _publish_steps(self, process_id: str, steps: StepQueue) -> None:
-        running = steps.running
-        self._steps.publish(
-            StepQueueMsg(
-                stamp=self.get_clock().now().to_msg(),
-                process_id=process_id,
-                running=ros_text(running.source) if running is not None else "",
-                running_stream=running.stream_id if running is not None else "",
-                queued=[ros_text(step.source) for step in steps.queued],
-                queued_streams=[step.stream_id for step in steps.queued],
-                done=steps.done,
-                reading=steps.reading,
-                more=steps.more,
-            )
-        )
+        message = StepQueueMsg(stamp=self.get_clock().now().to_msg(), process_id=process_id)
+        self._steps.publish(filled(message, asdict(steps)))
 
     def close(self) -> None:
         """Let the verdicts' model go."""
