@@ -42,6 +42,12 @@ DEADLINE_S = 240.0
 FALLEN_RAD, MOVED_M = math.radians(60.0), 0.02
 _FELL = re.compile(r"\b(fallen|fell|knocked (it )?over|lies|lying|down)\b", re.IGNORECASE)
 _CANNOT = re.compile(r"\b(no|not|cannot|can't|could not|couldn't)\b", re.IGNORECASE)
+_SELF = {
+    "mirror": re.compile(r"\byes\b|\b(that|it)('s| is) me\b|\bmyself\b"),
+    "stranger": re.compile(r"\bno\b(?! robot)|\bnot me\b"),
+    "none": re.compile(r"\bno robot\b|\bnobody\b"),
+}
+"""What an answer to the mirror says."""
 _MINE = re.compile(r"\bI take (rock|paper|scissors)\b", re.IGNORECASE)
 _THEIRS = re.compile(r"\byou have (rock|paper|scissors)\b", re.IGNORECASE)
 _WON = {0: r"\b(nobody|draw|tie)\b", 1: r"\bI win\b", 2: r"\byou win\b"}
@@ -105,8 +111,14 @@ def _recognised(world: dict[str, Any], truth: Truth, calls: Sequence[CallRun]) -
     """1.0: it said the truth, having moved or changed its face to find out where there was a robot; 0.5: untried; else 0."""
     words = _said(calls)
     last = words[-1].lower() if words else ""
-    told = "mirror" if re.match(r"\W*yes\b", last) else "stranger" if re.match(r"\W*no\b", last) else ""
-    told = "none" if re.search(r"\bno robot\b|\bnobody\b|\bnothing\b", last) else told
+    says = {answer: bool(pattern.search(last)) for answer, pattern in _SELF.items()}
+    told = (
+        "none"
+        if says["none"]
+        else next((answer for answer, said in says.items() if said), "")
+        if sum(says.values()) == 1
+        else ""
+    )
     there = next(iter(world), "none")
     tried = any(c.outcome is Outcome.DONE and c.channels and set(c.channels) - {"main", "voice"} for c in calls)
     if told != there:

@@ -122,6 +122,9 @@ def test_a_mirror_counts_where_the_truth_was_found_out() -> None:
     assert score("mirror", {"mirror": [0.3, 0.0, 0.0]}, text("Yes, that is me.")) == 0.5
     assert score("mirror", {"stranger": [0.5, 0.0, 3.14]}, tried + text("Yes, that is me.")) == 0.0
     assert score("mirror", {}, text("I see no robot.")) == 1.0
+    assert score("mirror", {"mirror": [0.3, 0.0, 0.0]}, tried + text("Sure! Here it is: yes, that is me.")) == 1.0
+    assert score("mirror", {"stranger": [0.5, 0.0, 3.14]}, tried + text("No, that's not me.")) == 1.0
+    assert score("mirror", {"mirror": [0.3, 0.0, 0.0]}, tried + text("Yes and no.")) == 0.0
 
 
 def test_rounds_count_by_the_hand_that_was_shown_and_who_had_won() -> None:
