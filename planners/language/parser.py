@@ -281,7 +281,7 @@ class InstructionReader:
             offers, odd_words = self._offers(kept, error), set(error.words)
             unknown = [self._quote(w) for w in self._whole_words(kept) if not odd_words.isdisjoint(w)][:2]
             unknown = [] if any(w.text == "of" for w in kept) and offers else unknown
-            strange = all(w.text.isascii() and not self._matcher.knows(w) for w in error.words)
+            strange = all(w.kind == "word" and w.text.isascii() and not self._matcher.knows(w) for w in error.words)
             if offers and unknown and strange and not hints:
                 raise Unclear("no_object", offers, what=shown(unknown[0], MAX_QUOTED)) from error
             numbers = all(w.kind == "number" for w in error.words)
@@ -291,11 +291,14 @@ class InstructionReader:
             raise self._not_understood(kept, hints, offers) from error
 
     def _whole_words(self, words: Sequence[Word]) -> list[list[Word]]:
-        """Return the words, with Chinese characters that mean nothing to the robot joined to the words that they make."""
+        """Return the words, with Chinese characters that mean nothing to the robot joined to the words that they make, as are
+        the English words of a Chinese one."""
         groups: list[list[Word]] = []
         for word in words:
             unknown = not word.text.isascii() or self._quote([word]) in "的地"
-            if unknown and groups and groups[-1][-1].end == word.start and not groups[-1][0].text.isascii():
+            before = groups[-1][-1] if groups else None
+            joined = unknown and before is not None and before.end == word.start and not groups[-1][0].text.isascii()
+            if joined or (before is not None and before.start == word.start):
                 groups[-1].append(word)
             else:
                 groups.append([word])
@@ -307,7 +310,7 @@ class InstructionReader:
             there = self._at_place([replace(w, text="in") if w is of else w for w in words])
             said = f"{self._text[words[0].start : of.start]}in{self._text[of.end : words[-1].end]}"
             return [said] if there is not None else []
-        at = words.index(error.words[0]) if len(error.words) == 1 else 0
+        at = words.index(error.words[0]) if len({w.start for w in error.words}) == 1 else 0  # 手机 is two English words
         if not at or words[at - 1].concept == "walk" or (is_chinese(self._text) and words[at:] != self._whole_words(words)[-1]):
             return []
         begin = at - 1 if at and words[at - 1].among(_DETERMINERS) else at

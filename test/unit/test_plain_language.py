@@ -335,6 +335,8 @@ def test_a_refusal_is_one_line_with_three_commands_of_this_robot(text: str, robo
         ("take a picture of the lounge", "kalos", "lounge”. Try: take a picture in the lounge;"),
         ("go to the garage", "kalos", "I know no “garage”, so I did nothing. Try: go to the"),
         ("找猫", "kalos", "我不认识“猫”，所以什么也没做。可以说：找球；找苹果；找瓶子；找人"),
+        ("找手机", "kalos", "我不认识“手机”，所以什么也没做。可以说：找球；"),
+        ("go left 30 degrees", "kalos", "I did not understand “go left 30 degrees” (“30 degrees”)."),
         ("去厨房找杯子", "kalos", "我不认识“杯子”，所以什么也没做。可以说：找球；"),
         ("如果看到球就叫三声，否则坐下", "kalos", "里有条件、选择或以后的时间，我听不懂。可以说："),
         ("要不然坐下", "kalos", "里有条件、选择"),
