@@ -92,8 +92,8 @@ def draw(
         errors = sorted(curve)
         low, high = zip(*(interval(round(curve[e] * counts[name, e]), counts[name, e]) for e in errors), strict=True)
         bars = [
-            [100 * (curve[e] - a) for e, a in zip(errors, low, strict=True)],
-            [100 * (b - curve[e]) for e, b in zip(errors, high, strict=True)],
+            [100 * max(0.0, curve[e] - a) for e, a in zip(errors, low, strict=True)],
+            [100 * max(0.0, b - curve[e]) for e, b in zip(errors, high, strict=True)],
         ]
         points = [100 * e for e in errors], [100 * curve[e] for e in errors]
         axes.errorbar(*points, yerr=bars, marker="o", capsize=3, color=COLOURS[name], label=name)
