@@ -28,20 +28,30 @@ Degrees = Annotated[float, Field(ge=-1080, le=1080, description="deg"), Limited(
 
 @robot_skill(subsystem="legs", nominal_s=lambda duration: max(duration, motions.MOVE_S), stop_s=HOLD_STOP_S, idempotent=True)
 def spider_stand(
-    posture: Literal["normal", "high", "low", "wide"] = "normal", duration: Seconds = 1.0, *, body: CocoBody, stop_evt: Event
+    posture: Literal["normal", "high", "low", "wide"] = "normal",
+    duration: Seconds = 1.0,
+    *,
+    body: CocoBody,
+    stop_evt: Event,
+    until_reset: bool = False,
 ) -> SkillReturn:
     """Stand up, or change how tall CoCo stands. duration: seconds in all, at least 0.8; CoCo stays standing
     afterwards."""
-    return _posture(body, motions.STAND[posture], duration, stop_evt, f"standing ({posture})")
+    return _posture(body, motions.STAND[posture], duration, stop_evt, until_reset, f"standing ({posture})")
 
 
 @robot_skill(subsystem="legs", nominal_s=lambda duration: max(duration, motions.MOVE_S), stop_s=HOLD_STOP_S, idempotent=True)
 def spider_sit(
-    style: Literal["normal", "dog", "lie"] = "normal", duration: Seconds = 1.0, *, body: CocoBody, stop_evt: Event
+    style: Literal["normal", "dog", "lie"] = "normal",
+    duration: Seconds = 1.0,
+    *,
+    body: CocoBody,
+    stop_evt: Event,
+    until_reset: bool = False,
 ) -> SkillReturn:
     """Sit down: normal (belly on the desk), dog (rear down, chest up) or lie (flat, legs spread). duration: seconds
     in all, at least 0.8; CoCo stays seated afterwards."""
-    return _posture(body, motions.SIT[style], duration, stop_evt, f"sitting ({style})")
+    return _posture(body, motions.SIT[style], duration, stop_evt, until_reset, f"sitting ({style})")
 
 
 @robot_skill(
@@ -51,13 +61,21 @@ def spider_sit(
     remaining=lambda progress, distance, **_: _left("distance", distance, progress["distance"], 1.0),
 )
 def spider_run_distance(
-    speed: Percent = 60.0, amplitude: Percent = 60.0, distance: Centimetres = 20.0, *, body: CocoBody, stop_evt: Event
+    speed: Percent = 60.0,
+    amplitude: Percent = 60.0,
+    distance: Centimetres = 20.0,
+    *,
+    body: CocoBody,
+    stop_evt: Event,
+    until_reset: bool = False,
 ) -> SkillReturn:
     """Walk straight ahead, or backward if distance is negative. speed: pace of the steps in percent. amplitude: width
     of the steps in percent. distance: centimetres. Stands up first if need be."""
     result, done = body.ready(stop_evt), 0.0
     if result.ok:
         result, done = body.walk(distance / 100.0, speed, amplitude, stop_evt)
+    if result.ok and until_reset:
+        wait_for_reset(stop_evt)
     return outcome(result, f"walked {done * 100.0:.1f} cm of {distance:g} cm", progress={"distance": done * 100.0})
 
 
@@ -67,12 +85,14 @@ def spider_run_distance(
     stop_s=STOP_S,
     remaining=lambda progress, angle: _left("angle", angle, progress["angle"], 2.0),
 )
-def spider_rotate(angle: Degrees = 90.0, *, body: CocoBody, stop_evt: Event) -> SkillReturn:
+def spider_rotate(angle: Degrees = 90.0, *, body: CocoBody, stop_evt: Event, until_reset: bool = False) -> SkillReturn:
     """Turn on the spot. angle: degrees, positive to the left (counter-clockwise), negative to the right. Stands up
     first if need be."""
     result, done = body.ready(stop_evt), 0.0
     if result.ok:
         result, done = body.turn(math.radians(angle), stop_evt)
+    if result.ok and until_reset:
+        wait_for_reset(stop_evt)
     return outcome(result, f"turned {math.degrees(done):.0f} of {angle:g} degrees", progress={"angle": math.degrees(done)})
 
 
@@ -108,10 +128,12 @@ def spider_body_lean(
     return outcome(result, f"leaned {direction}" if result.ok else f"began to lean {direction}")
 
 
-def _posture(body: CocoBody, goal: Pose, duration: float, stop_evt: Event, what: str) -> SkillReturn:
+def _posture(body: CocoBody, goal: Pose, duration: float, stop_evt: Event, until_reset: bool, what: str) -> SkillReturn:
     result = body.play(motions.change_to(goal, body.pose()), stop_evt)
     if result.ok:
         result = body.stay(motions.JOINTS, duration - motions.MOVE_S, stop_evt)
+        if result.ok and until_reset:
+            wait_for_reset(stop_evt)
         return outcome(result, what)
     return outcome(result, f"not yet {what}")
 
