@@ -216,3 +216,4 @@ def test_senses_give_what_arrived_last_and_a_detector_what_is_in_the_picture(
     wait_until(lambda: drivers.detections(), 10.0, "a detection")
     (ball,) = drivers.detections() or ()
     assert ball.label == "ball" and abs(ball.bearing) < 0.05 and ball.distance == pytest.approx(1.876, abs=0.02)
+    assert drivers.sights() == ("ball", "apple", "bottle", "person", "chair"), "all that it can see, by the robot's words"
