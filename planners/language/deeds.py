@@ -5,6 +5,7 @@ Chinese; the words stand in `deeds.yaml`."""
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from enum import Enum
 from itertools import takewhile
 from typing import Any
 
@@ -57,6 +58,14 @@ def unproven(process: Process, skills: Iterable[Skill], limits: Limits) -> list[
     return [claim for text in said for claim in reader.unproven(text, calls)]
 
 
+class Asked(Enum):
+    """Tell whether a text asks for a deed: PERHAPS where only a verb says so (“turn this into French”)."""
+
+    NO = 0
+    PERHAPS = 1
+    SURELY = 2
+
+
 @dataclass(frozen=True)
 class Claim:
     """A deed that a text says was done: by which skills that may be (None: by any that acts), and how often."""
@@ -78,29 +87,17 @@ class DeedReader:
 
     # -- asking -------------------------------------------------------------------------------------------------------
 
-    def asks(self, text: str) -> bool:
+    def asks(self, text: str) -> Asked:
         """Return whether a text asks, wholly or partly, for a deed of the body; not where that depends on something."""
         text = clean(text)[:MAX_CHARS]
-        source = self._parser.read(text).source
-        if source:
+        if source := self._parser.read(text).source:
             tags = _TAG.findall(source)
-            return tags[:1] != [self._parser.options.tag("save")] and any(tag in self._entries for tag in tags)
-        return any(map(self._asks, sentences(plain(text, self._parser.robot_name))))
-
-    def _asks(self, sentence: str) -> bool:
-        condition = split(sentence)
-        if is_question(sentence) or (condition and (condition.first or condition.word not in ("while", "once"))):
-            return False
-        for pattern in (POLITE, REQUEST):
-            found = pattern.match(sentence)
-            sentence = sentence[found.end() :] if found else sentence
-        wished = takewhile(lambda clause: not _STATES.match(clause), _CUT.split(sentence))
-        return any(map(self._is_deed, wished))
-
-    def _is_deed(self, clause: str) -> bool:
-        """Return whether a clause begins with the verb of a deed, or is one that the robot understands."""
-        words = _content(clause)
-        return bool(self._deed(words)) or self._understood(words)
+            acts = tags[:1] != [self._parser.options.tag("save")] and any(tag in self._entries for tag in tags)
+            return Asked.SURELY if acts else Asked.NO
+        clauses = [c for sentence in sentences(plain(text, self._parser.robot_name)) for c in _wishes(sentence)]
+        if any(map(self._understood, clauses)):
+            return Asked.SURELY
+        return Asked.PERHAPS if any(self._deed(_content(clause)) for clause in clauses) else Asked.NO
 
     def _deed(self, words: Sequence[Word]) -> str:
         """Return the deed that the first of these words names, where that says nothing alone the first of the others."""
@@ -110,9 +107,10 @@ class DeedReader:
             return next((w.meaning for w in words[1:] if w.meaning in self._objects), "")
         return words[0].meaning if words[0].meaning in self._verbs else ""
 
-    def _understood(self, words: Sequence[Word]) -> bool:
+    def _understood(self, clause: str) -> bool:
+        """Return whether a clause is a command that the robot can carry out."""
         try:
-            return not self._matcher.item(words).verbless
+            return not self._matcher.item([w for w in words_of(clean(clause)) if w.kind != "mark"]).verbless
         except (NotUnderstood, CannotDo):
             return False
 
@@ -152,6 +150,17 @@ class DeedReader:
                 skills = frozenset(name for name, entry in self._entries.items() if _may_be(entry, deed, words))
                 count = next((int(w.value) for w in words if w.is_count()), 1)
                 yield Claim(clause, None if deed == _ANY else skills, count)
+
+
+def _wishes(sentence: str) -> list[str]:
+    """Return the clauses of a sentence that may ask for something."""
+    condition = split(sentence)
+    if is_question(sentence) or (condition and (condition.first or condition.word not in ("while", "once"))):
+        return []
+    for pattern in (POLITE, REQUEST):
+        found = pattern.match(sentence)
+        sentence = sentence[found.end() :] if found else sentence
+    return list(takewhile(lambda clause: not _STATES.match(clause), _CUT.split(sentence)))
 
 
 def _content(clause: str) -> list[Word]:

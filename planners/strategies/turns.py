@@ -12,7 +12,7 @@ from planners.models.base import Image, Message, ModelRequest
 from planners.models.model_call import AnswerEnd, Handle
 from planners.prompts.blocks import Layer
 from planners.prompts.prompt import CallReport, RobotFacts
-from planners.strategies.only_words import REMINDER, OnlyWords
+from planners.strategies.only_words import OnlyWords
 from planners.strategy import Interrupted, Parameter, PlannerEvent, PlannerIO, Restarted, RobotView, StreamHandle, Task
 from skill_kernel.codes import ModelCode, TaskCode
 from skill_kernel.events import CallEvent, CallKind, ModelEvent, ModelKind, StreamEvent, StreamKind
@@ -238,10 +238,9 @@ class TurnPlanning:
     def _unless_only_words(self, ended: PlanEnded) -> ModelRequest | PlanEnded:
         """Return the end of a plan, or where it only talked and its task asks for a deed, another question or its failure."""
         words = self._only_words
-        code, why = words.verdict()
-        if code is TaskCode.ONLY_WORDS and not words.reminded:
-            again = self._planner.follow(TurnResult("observe", repairs=[REMINDER]), self._known())
+        reminded, (code, why) = words.reminder, words.verdict()
+        if code is TaskCode.ONLY_WORDS and not reminded:
+            again = self._planner.follow(TurnResult("observe", repairs=[words.reminder]), self._known())
             if isinstance(again, ModelRequest):
-                words.reminded = True
                 return again
         return self._planner.follow(TurnResult("end", int(code), why)) if code else ended

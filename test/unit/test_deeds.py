@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from planners.language.deeds import DeedReader, declined, unproven
+from planners.language.deeds import Asked, DeedReader, declined, unproven
 from planners.language.parser import CommandParser
 from planners.prompts.prompt import CallReport, GrammarOptions
 from skill_kernel.processes.process import CallRecord, Process
@@ -42,7 +42,14 @@ def done(function: str, outcome: str = "DONE", **arguments: object) -> CallRepor
 def test_what_asks_for_a_deed_is_told_from_talk() -> None:
     read = list(lines("asked_deeds.txt"))
     assert len(read) == 137
-    assert [text for robot, asks, text in read if reader(robot).asks(text) is not asks] == []
+    asked = [(expected, reader(robot).asks(text), text) for robot, expected, text in read]
+    assert [text for expected, got, text in asked if (got is not Asked.NO) is not expected] == []
+    assert sum(got is Asked.SURELY for _, got, _ in asked) == 42
+
+
+def test_an_idiom_with_the_verb_of_a_deed_is_never_taken_for_one_surely() -> None:
+    read = [(reader(robot).asks(text), text) for robot, _, text in lines("idioms.txt")]
+    assert len(read) == 29 and [text for got, text in read if got is Asked.SURELY] == []
 
 
 def test_claims_are_found_and_promises_denials_and_descriptions_are_not() -> None:

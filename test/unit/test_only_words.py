@@ -17,7 +17,7 @@ from bench.virtual_clock import VirtualClock
 from planners.models.base import ModelRequest
 from planners.models.model_call import AnswerEnd
 from planners.scene import Present
-from planners.strategies.only_words import REMINDER
+from planners.strategies.only_words import REMINDER, UNLESS
 from planners.strategies.stream.stream_planner import Stream
 from planners.strategy import Strategy, Task
 from skill_kernel.codes import Outcome, TaskCode
@@ -127,6 +127,16 @@ def test_who_was_asked_for_words_has_answered(instruction: str) -> None:
 def test_who_acted_in_an_earlier_turn_may_end_with_words() -> None:
     desk = Desk("bark twice", '<bark times="2"/><observe/>', "I have barked twice.<plan_done/>")
     assert desk.ended == (0, "")
+
+
+def test_where_only_the_verb_asks_for_a_deed_the_model_may_say_that_words_were_meant() -> None:
+    desk = Desk("Turn this sentence into French.", "Ceci est une phrase.", "<plan_done/>")
+    assert desk.ended == (0, "") and UNLESS.format(plan_done="plan_done") in desk.asked[1]
+    desk = Desk("bark twice", "Woof!", "<plan_done/>")
+    assert desk.ended is not None and desk.ended[0] == TaskCode.ONLY_WORDS, "not where the robot understands it"
+    assert "alone if it asks for words" not in desk.asked[1]
+    desk = Desk("bark as loud as you can", "Woof!", "Woof, woof!")
+    assert desk.ended is not None and desk.ended[0] == TaskCode.ONLY_WORDS
 
 
 def test_a_refusal_in_words_is_no_success_and_tells_the_reason() -> None:
