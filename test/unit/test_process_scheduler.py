@@ -256,3 +256,13 @@ def test_a_process_ends_with_whoever_follows_it_and_goes_on_where_nobody_ever_di
     ticks(desk, 1, PLANNER)
     assert desk.status(followed, left) == [ProcessStatus.STOPPED, RUNS]
     assert desk.process(followed).code == TaskCode.CANCELLED and "gone" in desk.process(followed).message
+
+
+@pytest.mark.parametrize(
+    ("cause", "told"), [("halt was called by safety: “a child”", ": halt was called by safety: “a child”"), ("", "")]
+)
+def test_a_task_that_a_halt_ends_tells_who_halted_and_why(cause: str, told: str) -> None:
+    desk = Desk()
+    name = desk.says()
+    desk.core.halted(True, cause)
+    assert desk.process(name).message == f"the robot was halted{told}"
