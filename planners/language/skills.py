@@ -278,6 +278,7 @@ class Attempt:
         self.score, self.leads, self._exact = 0.0, False, False
         self._matched: set[str] = set()
         self._content = words
+        self._far = any(w.dimension in ("length", "step") for w in words)
         self.left_over = self._read(words)
 
     def _read(self, content: Sequence[Word]) -> list[Word]:
@@ -370,8 +371,7 @@ class Attempt:
                 self.verbless = self.verbless and aside
                 self._exact = self._exact or (exact and not aside)
                 return True
-        far = any(w.dimension in ("length", "step") for w in self._content)
-        sideways = self.entry.sideways and (word.text in _SIDE_VERBS or (word.meaning == "walk" and far))
+        sideways = self.entry.sideways and (word.text in _SIDE_VERBS or (word.meaning == "walk" and self._far))
         verb = (self.entry.verb == word.stem or sideways) and (sideways or not aside)
         if not verb and not (word.concept == "look" and self.entry.aims):
             return False
