@@ -37,7 +37,7 @@ from skill_kernel.events import CallKind, EventKind, ProcessKind, RunEvent
 
 INTERRUPTED = ("skill_kernel", "channel_scheduler", "token_parser")
 PATH = os.pathsep.join([str(ROOT), str(ROOT / "test" / "support"), os.environ.get("PYTHONPATH", "")])
-PARALLEL = '<walk tag="w" ms="400"/><wave tag="a" ms="200"/>Hello there.<nod tag="n" ms="50"/><walk tag="x" ms="50"/>'
+PARALLEL = '<walk tag="w" ms="400"/><wave tag="a" ms="200"/>Hello & welcome.<nod tag="n" ms="50"/><walk tag="x" ms="50"/>'
 OPEN = '<wait><walk tag="o" ms="10">one two<wave tag="b" ms="150"/></walk></wait><sleep seconds="0.8"/><nod tag="m"/>'
 WRONG = '<walk tag="c" ms="30"/><fly/><nod tag="d" speed="3"/>after & that'
 
