@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Protocol
 
+from ghostshell_ros.runtime.data import config_folder
 from planners.prescriptions.reflex_book import RuleBook
 from reflexes.loop import Ended, Firing, ReflexLoop
 from reflexes.rule import RuleStore
@@ -23,8 +24,6 @@ from skill_kernel.observation.model import Observation
 from skill_kernel.robot import RobotConfig
 from skill_kernel.skills.arguments import to_json
 from skill_kernel.skills.registry import SkillRegistry
-
-SHIPPED = Path(__file__).resolve().parents[2] / "config" / "reflexes" / "kalos.yaml"
 
 
 class Trial(Protocol):
@@ -46,7 +45,8 @@ class VirtualReflexes:
     def __init__(self, trial: Trial, robot: RobotConfig, registry: SkillRegistry, folder: Path) -> None:
         accessors, base = accessors_of(robot), robot.base.subsystems if robot.base is not None else ()
         words = Vocabulary(accessors, registry, robot.limits, base)
-        book = RuleBook(RuleStore(folder / "reflexes", SHIPPED, seal=lambda _: ""), words, wall=time.time)
+        shipped = config_folder() / "reflexes" / f"{robot.name}.yaml"
+        book = RuleBook(RuleStore(folder / "reflexes", shipped, seal=lambda _: ""), words, wall=time.time)
         self.trial, self.registry = trial, registry
         self.shared = frozenset(name for name, s in robot.subsystems.items() if not s.exclusive_per_process)
         self._acting: dict[Firing, _Performance] = {}
