@@ -3,7 +3,7 @@
 
 import math
 from threading import Event
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
 
 from pydantic import Field
 
@@ -25,7 +25,8 @@ SIGHTS = CONFIG.observation["object_detections"].process
 assert isinstance(SIGHTS, Track)
 
 if TYPE_CHECKING:
-    Place = Thing = str
+    Place: TypeAlias = str
+    Thing: TypeAlias = str
 else:
     Place = Literal[PLACES]
     Thing = Literal[SIGHTS.labels]
