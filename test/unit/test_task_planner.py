@@ -11,6 +11,7 @@ from task_kit import OLD, PLAN, SILENT, WITH_EVENT, Bench, planned
 from function_tokens.routines import Routine
 from planners.plan import FALLBACK, SubtaskStatus
 from planners.prompts.prompt import CallReport
+from planners.strategies.layered.task_planner import STALE_S
 from skill_kernel.codes import ModelCode
 
 # -- the first plan -----------------------------------------------------------------------------------------------------
@@ -283,14 +284,30 @@ def test_a_claim_is_looked_at_while_its_last_step_runs_and_counts_once_all_subta
     bench = claimed()
     asked = bench.asked[-1].blocks
     assert asked["CLAIM"] == ["<step><bark/></step>"] and "all subtasks are done" in asked["WHY"][-1]
+    bench.planner.call_started("c", CallReport("bark", {}, "RUNNING"))
     bench.reply("<achieved/>")
     bench.run(5.0)
     assert not bench.plans[-1].over
+    bench.planner.call_ended("c", CallReport("bark", {}, "DONE"))
     bench.planner.subtask_done("t2")
     assert bench.plans[-1].achieved and bench.plans[-1].over
     count = len(bench.asked)
     bench.run(60.0)
     assert len(bench.asked) == count
+
+
+def test_an_agreement_of_long_ago_does_not_count_for_a_mark_that_comes_out_of_nothing() -> None:
+    bench = claimed()
+    bench.planner.call_started("c", CallReport("bark", {}, "RUNNING"))
+    bench.reply("<achieved/>")
+    bench.planner.call_ended("c", CallReport("bark", {}, "DONE"))
+    bench.run(STALE_S + 1.0)
+    bench.planner.subtask_done("t2")
+    assert not bench.plans[-1].over
+    bench.run(1.0)
+    assert bench.asked[-1].blocks["CLAIM"] == ["(ended)"]
+    bench.reply("<achieved/>")
+    assert bench.plans[-1].achieved
 
 
 def test_a_verdict_that_comes_after_the_last_subtask_counts_as_well() -> None:

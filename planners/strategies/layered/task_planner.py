@@ -61,6 +61,8 @@ RETRY_S, RETRY_MAX_S = 2.0, 30.0
 """A model that gave no usable answer is asked again after the first, then after twice as long, up to the second."""
 MAX_DISAGREED = 4
 """A task that is held for done is sent on so often at most: one of the two layers may be wrong for ever."""
+STALE_S = 3.0
+"""So long after the last call an agreement still counts; a mark that comes later is looked at anew."""
 FORBIDDEN_S = 10.0
 """Time after which a question that the budget forbade is tried again."""
 
@@ -117,6 +119,8 @@ class TaskPlanner:
         """Times that it found something missing in a task that was held for done."""
         self._agreed = False
         """True when it holds the task for done as soon as the other layer has marked all of it."""
+        self._quiet_s = clock.now()
+        """Since when nothing has run and it has agreed to nothing new."""
         self._put_off = ""
 
     def begin(self, *, paused: bool = False) -> None:
@@ -178,8 +182,12 @@ class TaskPlanner:
         self._happened("all subtasks are done, or will be with what is RUNNING", URGENT_S)
 
     def _conclude(self) -> None:
-        if self._agreed and self.plan.complete and not self.plan.open:
+        if not (self._agreed and self.plan.complete and not self.plan.open):
+            return
+        if self._running or self._clock.now() - self._quiet_s <= STALE_S:
             self._finish(replace(self.plan, achieved=True))
+        else:
+            self._agreed = False  # the mark was set long after the step that was agreed to
 
     def _voided(self) -> None:
         """Take note of something that a verdict which was asked for before does not know of."""
@@ -196,6 +204,7 @@ class TaskPlanner:
         such as that a thing is not there, and no sign that the plan is bad. `lost`: it was interrupted or never begun, so what
         was agreed to with it is void."""
         self._running.pop(call_id, None)
+        self._quiet_s = self._clock.now()
         if lost:
             self._voided()
         if report.outcome != "DROPPED":
@@ -452,7 +461,7 @@ class TaskPlanner:
         """Agree with the other layer's claim. Without one the word of a single model ends nothing: the other one must say so,
         too."""
         if asked.claim is not None and asked.weight == self._weight:
-            self._agreed = True
+            self._agreed, self._quiet_s = True, self._clock.now()
             self._conclude()
         elif asked.first and not self._adopted:
             subtasks = ending_with(self.plan.subtasks, self._task.instruction, lambda: self._new_id("t"))
