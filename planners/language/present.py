@@ -2,6 +2,7 @@
 """Answer plain questions about now in one sentence: from the newest observation, the skills and the processes; no model."""
 
 import math
+import re
 import time
 from collections.abc import Callable
 
@@ -22,6 +23,7 @@ AHEAD_RAD = math.radians(20.0)
 """A thing at a smaller bearing is ahead."""
 MAX_TASKS, MAX_PHRASES, MAX_REASON = 3, 6, 60
 """Tasks and commands that an answer names at most, and characters that it keeps of why a task failed."""
+_SENTENCE = re.compile(r"[.!?](?=\s|$)|[。！？]")
 
 
 class PresentAnswerer:
@@ -101,9 +103,12 @@ class PresentAnswerer:
         key = "paused" if task.status is ProcessStatus.PAUSED else "running" if calls else "task"
         return self._asked.say(key, task=task.instruction, calls=self._asked.listed(calls))
 
-    def _ended(self, task: Process) -> str:
-        age_s, why = max(0.0, self._present.time_s - task.ended_s), shown(task.message or "?", MAX_REASON)
-        return self._asked.say(task.status.name.lower(), task=task.instruction, age=age_s, why=why)
+    def _ended(self, task: Process, *, brief: bool = False) -> str:
+        """Return what became of a task; why it failed by the first sentence of it, and not where that is to be `brief`."""
+        age_s = max(0.0, self._present.time_s - task.ended_s)
+        why = shown(_SENTENCE.split(task.message or "?")[0].strip(), MAX_REASON)
+        key = "failed_briefly" if brief and task.status is ProcessStatus.FAILED else task.status.name.lower()
+        return self._asked.say(key, task=task.instruction, age=age_s, why=why)
 
     def _naming(self, *, ended: bool) -> list[Process]:
         """Return the tasks whose instructions name what is asked for, newest first."""
@@ -128,7 +133,8 @@ class PresentAnswerer:
         if asked.form == "whether_done" and (running := self._naming(ended=False)):
             return self._asked.say("doing", tasks=self._now(running[0]))
         tasks = [t for t in tasks if (asked.since_s or 0.0) <= t.ended_s <= (asked.until_s or math.inf)][:MAX_TASKS]
-        return self._asked.say("did", tasks=self._asked.listed(map(self._ended, tasks))) if tasks else None
+        told = [self._ended(task, brief=len(tasks) > 1) for task in tasks]
+        return self._asked.say("did", tasks=self._asked.listed(told)) if told else None
 
     def _well(self) -> str:
         observation, percent, last = self._present.observation, self._fresh("battery"), self._tasks(ended=True)[:1]

@@ -267,3 +267,14 @@ def test_the_newest_ended_tasks_of_people_are_those_before_a_new_one() -> None:
     told = earlier_tasks(replace(present, processes=(*tasks[:4], failed)), "nod 3")
     assert [task["instruction"] for task in earlier_tasks(present, "walk")] == ["nod 2", "nod 3", "nod 4"]
     assert told == [{"instruction": f"nod {i}", "achieved": "NOT_DONE" if i == 4 else "OPEN"} for i in (1, 2, 4)]
+
+
+def test_of_several_tasks_it_tells_which_failed_and_of_one_why_in_a_sentence() -> None:
+    why = "I know no “cup”, so I did nothing. Try: find the ball; find the apple. All: ghostshell skills"
+    failed = _task("find a cup", ProcessStatus.FAILED, NOW_S - 10, why)
+    nodded = _task("nod", ProcessStatus.SUCCESS, NOW_S - 20)
+    both = replace(NOW, processes=(nodded, failed))
+    assert _answer("what did you do?", both) == "I worked on “find a cup” (failed 10 s ago) and “nod” (done 20 s ago)."
+    assert _answer("why did you stop?", both) == (
+        "I worked on “find a cup” (failed 10 s ago: I know no “cup”, so I did nothing)."
+    )
