@@ -47,7 +47,7 @@ _SELF = {
     "stranger": re.compile(r"\bno\b(?! robot)|\bnot me\b"),
     "none": re.compile(r"\bno robot\b|\bnobody\b"),
 }
-"""What an answer to the mirror says."""
+"""Name the answers to the mirror, and the words that give them."""
 _MINE = re.compile(r"\bI take (rock|paper|scissors)\b", re.IGNORECASE)
 _THEIRS = re.compile(r"\byou have (rock|paper|scissors)\b", re.IGNORECASE)
 _WON = {0: r"\b(nobody|draw|tie)\b", 1: r"\bI win\b", 2: r"\byou win\b"}
@@ -55,7 +55,7 @@ _WON = {0: r"\b(nobody|draw|tie)\b", 1: r"\bI win\b", 2: r"\byou win\b"}
 
 @dataclass(frozen=True)
 class Truth:
-    """Where the bottle is in the end [m], and how far it leans [rad]."""
+    """Hold where the bottle is in the end [m], and how far it leans [rad]."""
 
     place: tuple[float, float] = (math.nan, math.nan)
     tilt: float = 0.0
@@ -63,7 +63,7 @@ class Truth:
 
 @dataclass(frozen=True)
 class Played:
-    """What came of a trial; `why` is what was not as it should be."""
+    """Hold what came of a trial; `why` is what was not as it should be."""
 
     score: float
     why: tuple[str, ...]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What was true of CoCo's body in the simulator, and whether it bears out a call that is reported as done."""
+"""Tell from what was true of CoCo's body in the simulator whether it bears out a call that is reported as done."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ LIMBS = {"legs": "leg", "head": "head", "ear_left": "ear_left", "ear_right": "ea
 
 @dataclass
 class Body:
-    """What was true of the body: joints by name, poses and faces, each with its times."""
+    """Hold what was true of the body: joints by name, poses and faces, each with its times."""
 
     joints: list[tuple[float, Mapping[str, float]]] = field(default_factory=list)
     poses: list[PoseAt] = field(default_factory=list)

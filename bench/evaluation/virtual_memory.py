@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The memory of one trial on the virtual clock: what its node hears goes in, and consolidation runs in between."""
+"""Keep the memory of one trial on the virtual clock: what its node hears goes in, and consolidation runs in between."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from skill_kernel.processes.process import Process
 
 
 class Remembering:
-    """A memory that is empty when the trial begins. All on the trial's thread: each record is on disk before time goes on."""
+    """Remember what happens in a trial that begins with an empty memory. All on the trial's thread: each record is on disk
+    before time goes on."""
 
     def __init__(self, path: Path, robot: str, now: Callable[[], float]) -> None:
         self.memory = Memory(Store(path, power_safe=False), wall=now, background=False)

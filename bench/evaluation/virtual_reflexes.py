@@ -27,7 +27,7 @@ from skill_kernel.skills.registry import SkillRegistry
 
 
 class Trial(Protocol):
-    """What a reflex needs of the trial in which it acts."""
+    """Name what a reflex needs of the trial in which it acts."""
 
     clock: Any
     kernel: Kernel

@@ -25,7 +25,7 @@ def asked_by(node: RuntimeNode, **fields: Any) -> QueryMemory.Request:
     return signed(node, MEMORY, request, key_role(Act.PRIVATE))
 
 
-class Recollection:
+class RecollectionClient:
     """Ask once a process, where a language model is there to be told. On the executor's thread only."""
 
     def __init__(self, node: RuntimeNode, *, thinks: bool) -> None:

@@ -22,7 +22,7 @@ from ghostshell_ros.runtime.model_setup import (
     prepare_models,
 )
 from ghostshell_ros.runtime.node import Health, Level, NodeStartError, RuntimeNode, SteadyClock
-from ghostshell_ros.runtime.recollection import Recollection
+from ghostshell_ros.runtime.recollection import RecollectionClient
 from ghostshell_ros.runtime.robot_setup import declare_robot
 from ghostshell_ros.runtime.scene import Scene
 from ghostshell_ros.runtime.service_client import ServiceClient
@@ -101,7 +101,7 @@ class ActionPlanner(RuntimeNode):
         judge_s = self.declare("judge_s", deadlines.judge_s, "a sentence is judged within this time [s]", 0.1, 3600.0)
         thinks = self._models.thinks(Layer.JUDGE)
         self._judge = SentenceJudge(self._models, SteadyClock(self), self._scene, judge_s) if thinks else None
-        memory = Recollection(self, thinks=thinks)
+        memory = RecollectionClient(self, thinks=thinks)
         self._desk = Desk(self, self._scene, self._models, chunks, self._events, settings, self._judge, memory, self._stop)
         self._scheduler_interrupt = ServiceClient(self, Interrupt, "channel_scheduler/interrupt")
         self.create_subscription(ProcessArray, "processes", self._process_states, LATCHED)

@@ -18,7 +18,7 @@ from function_tokens.routines import RoutineError, to_source
 from ghostshell_ros.runtime.layer_model import LayerModel
 from ghostshell_ros.runtime.matched_publisher import MatchedPublisher
 from ghostshell_ros.runtime.node import RuntimeNode, SteadyClock
-from ghostshell_ros.runtime.recollection import Recollection
+from ghostshell_ros.runtime.recollection import RecollectionClient
 from ghostshell_ros.wire.events import EventWriter
 from ghostshell_ros.wire.process_messages import call_reports
 from ghostshell_ros.wire.values import ros_text
@@ -73,7 +73,7 @@ class Desk:
     events: EventWriter
     settings: Mapping[str, Any]
     judge: SentenceJudge | None
-    memory: Recollection
+    memory: RecollectionClient
     stop: Callable[[str, int, str, Callable[[], None]], None]
 
 

@@ -17,7 +17,7 @@ from ghostshell_ros.runtime.model_setup import (
     prepare_models,
 )
 from ghostshell_ros.runtime.node import Health, Level, RuntimeNode, SteadyClock
-from ghostshell_ros.runtime.recollection import Recollection
+from ghostshell_ros.runtime.recollection import RecollectionClient
 from ghostshell_ros.runtime.robot_setup import declare_robot
 from ghostshell_ros.runtime.scene import Scene
 from ghostshell_ros.wire.events import EventWriter, read_events
@@ -60,7 +60,7 @@ class TaskPlannerNode(RuntimeNode):
         self._models = LayerModel(self, {Layer.S2: self._client}, self._events, self._budget)
         self._timers_clock = SteadyClock(self)
         thinks = self._models.thinks(Layer.S2)
-        memory = Recollection(self, thinks=thinks)
+        memory = RecollectionClient(self, thinks=thinks)
         if not thinks:
             return
         self._scene, self._memory = Scene(self, robot), memory
