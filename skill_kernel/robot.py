@@ -108,6 +108,16 @@ class WaypointConfig(Section):
     description: str = ""
 
 
+class ArmConfig(Section):
+    """An arm: its joints in order, the site of the model that lies between its finger tips, the joints of its fingers (0 is
+    shut, in m), and the MJCF of what stands around it."""
+
+    joints: Annotated[list[str], Field(min_length=1)]
+    hand: str
+    fingers: Annotated[list[str], Field(min_length=1)]
+    surroundings: str = ""
+
+
 class JointConfig(Section):
     """Range and rest position of a joint in rad, largest speed in rad/s."""
 
@@ -152,6 +162,7 @@ class RobotConfig(Section):
     joints: Annotated[dict[str, JointConfig], BeforeValidator(_empty)] = Field(default_factory=dict)
     model: str = ""
     base: BaseConfig | None = None
+    arms: Annotated[dict[str, ArmConfig], BeforeValidator(_empty)] = Field(default_factory=dict)
     waypoints: Annotated[dict[str, WaypointConfig], BeforeValidator(_empty)] = Field(default_factory=dict)
     rooms: Annotated[dict[str, RoomConfig], BeforeValidator(_empty)] = Field(default_factory=dict)
     """Named areas of the map; the first one that holds the robot is the room it is in."""
@@ -235,13 +246,17 @@ class RobotConfig(Section):
         """Return where the MuJoCo model lies. Raises RobotConfigError when the robot names none or it is not there."""
         if not self.model:
             raise RobotConfigError(f"robot '{self.name}' names no model; set model: in its file")
-        tried = [Path(self.model)] if Path(self.model).is_absolute() else []
+        return self.file(self.model, "model")
+
+    def file(self, name: str, what: str) -> Path:
+        """Return where a file that the robot names lies. Raises RobotConfigError when it is not there."""
+        tried = [Path(name)] if Path(name).is_absolute() else []
         if not tried:
-            tried = [_SOURCE / "ghostshell_ros" / self.model, *(share / self.model for share in _shares())]
+            tried = [_SOURCE / "ghostshell_ros" / name, *(share / name for share in _shares())]
         for path in tried:
             if is_file(path):
                 return path
-        raise RobotConfigError(f"model of robot '{self.name}' not found; looked for {', '.join(map(str, tried))}")
+        raise RobotConfigError(f"{what} of robot '{self.name}' not found; looked for {', '.join(map(str, tried))}")
 
 
 def find_robot(name_or_path: str | Path) -> Path:

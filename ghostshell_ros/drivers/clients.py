@@ -57,6 +57,8 @@ class BodyParts:
             name = parameter.name
             if name == "senses":
                 given[name] = RosSenses(self._node, self._robot)
+            elif name == "robot":
+                given[name] = self._robot
             elif name == "memory":
                 given[name] = MemoryCaller(self._node)
             elif name in self._robot.actions:

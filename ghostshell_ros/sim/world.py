@@ -68,7 +68,7 @@ class SimWorld:
         """Load `model` (absolute, or relative to `ROOT`) and put it into `world` ("" for nothing).
 
         Raises SimWorldError if there is no such file or world, if it does not compile, or if it has no body `base_link`
-        with a free joint.
+        that stands fast or has a free joint.
         """
         path = Path(model) if Path(model).is_absolute() else ROOT / model
         if not path.is_file():
@@ -85,11 +85,13 @@ class SimWorld:
             raise SimWorldError(f"model '{path}' does not compile: {error}") from error
         self.data = mujoco.MjData(self.model)
         self.base_id = mujoco.mj_name2id(self.model, mujoco.mjtObj.mjOBJ_BODY, "base_link")
-        if self.base_id < 0 or self.model.body_dofnum[self.base_id] != 6:
-            raise SimWorldError(f"model '{path}' has no body 'base_link' with a free joint")
+        if self.base_id < 0 or self.model.body_dofnum[self.base_id] not in (0, 6):
+            raise SimWorldError(f"model '{path}' has no body 'base_link' that stands fast or has a free joint")
+        self._fixed = not self.model.body_dofnum[self.base_id]
         base_joint = self.model.body_jntadr[self.base_id]
-        self._base_qpos = int(self.model.jnt_qposadr[base_joint])
-        self._base_dof = int(self.model.jnt_dofadr[base_joint])
+        self._base_qpos, self._base_dof = -1, -1
+        if not self._fixed:
+            self._base_qpos, self._base_dof = int(self.model.jnt_qposadr[base_joint]), int(self.model.jnt_dofadr[base_joint])
         joints = self.model.actuator_trnid[:, 0]
         self.joint_names = tuple(self.model.joint(joint).name for joint in joints)
         """Names of the position-controlled joints in the order of the model's actuators."""
@@ -183,11 +185,13 @@ class SimWorld:
         self.step(max(0, round(dt / self.timestep)))
 
     def place(self, joints: Mapping[str, float], height: float) -> None:
-        """Put the robot upright over its start at once, at a height in m, with joints (rad) that are also their targets."""
+        """Put the robot upright over its start at once, at a height in m, with joints (rad) that are also their targets. A base
+        that stands fast stays where it is."""
         self.set_joint_targets(joints)
         for name, position in joints.items():
             self.data.qpos[self._qpos[self.joint_names.index(name)]] = position
-        self.data.qpos[self._base_qpos + 2] = height
+        if not self._fixed:
+            self.data.qpos[self._base_qpos + 2] = height
         mujoco.mj_forward(self.model, self.data)
 
     def set_joint_targets(self, targets: Mapping[str, float]) -> None:
@@ -213,7 +217,7 @@ class SimWorld:
 
     def speed(self) -> float:
         """Return the largest speed of a controlled joint or of the base, along or about an axis [rad/s, m/s]."""
-        base = self.data.qvel[self._base_dof : self._base_dof + 6]
+        base = () if self._fixed else self.data.qvel[self._base_dof : self._base_dof + 6]
         return float(np.abs((*base, *self.data.qvel[self._dofs])).max())
 
     def joint_efforts(self) -> dict[str, float]:
@@ -225,6 +229,11 @@ class SimWorld:
 
     def base(self) -> BaseState:
         """Return the state of the robot's base in the odom frame, which is the world's."""
+        if self._fixed:
+            x, y, height = self.data.xpos[self.base_id].tolist()
+            turned = self.data.xquat[self.base_id]
+            roll, pitch, yaw = euler(turned)
+            return BaseState(Pose2D(x, y, yaw), height, roll, pitch, tuple(turned.tolist()), (0.0,) * 3, (0.0,) * 3)
         q, v = self._base_qpos, self._base_dof
         x, y, height = self.data.qpos[q : q + 3].tolist()
         orientation = self.data.qpos[q + 3 : q + 7]
