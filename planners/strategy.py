@@ -245,10 +245,11 @@ class PlannerIO(Protocol):
     def perform(self, tokens: Iterable[FunctionToken]) -> StreamHandle:
         """Perform these tokens as one stream, in a turn of its own."""
 
-    def call(self, skill: str, /, **arguments: Any) -> CallHandle:
+    def call(self, skill: str, robot: str = "", /, **arguments: Any) -> CallHandle:
         """Call a skill with typed arguments, as a stream of one call: the same scheduler, kernel and laws as for a model's
-        streams. Its end holds the typed value. It ends exactly once: REFUSED with code and reason for a skill or an
-        argument that does not exist, INTERRUPTED or FAILED when the process is interrupted or the stream is lost."""
+        streams. Its end holds the typed value. It ends exactly once: REFUSED with code and reason for a skill, an
+        argument or a robot that does not exist, INTERRUPTED or FAILED when the process is interrupted or the stream is lost.
+        `robot`: the one of a team that is to do it; "" is the only one."""
 
     def stop(self, why: str, then: Callable[[], None]) -> None:
         """Stop all that runs of the process; `then` is called when it was told to, at a deadline at the latest."""
@@ -290,6 +291,18 @@ class Strategy(ABC):
     @abstractmethod
     def start(self, task: Task, robot: RobotView, io: PlannerIO) -> Planning:
         """Begin to plan a process. Asking and performing may begin at once."""
+
+
+class TeamStrategy(Strategy):
+    """Plan for one robot or several. Of several it runs in a node without a body: there it acts by `PlannerIO.call` alone,
+    since a stream belongs to one robot, and `PlannerIO.stop` stops its calls on all of them."""
+
+    @abstractmethod
+    def start_team(self, task: Task, robots: Mapping[str, RobotView], io: PlannerIO) -> Planning:
+        """Begin to plan a process for these robots by name, as `start` does for one."""
+
+    def start(self, task: Task, robot: RobotView, io: PlannerIO) -> Planning:
+        return self.start_team(task, {robot.about.name: robot}, io)
 
 
 # -- installed strategies ----------------------------------------------------------------------------------------------

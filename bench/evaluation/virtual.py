@@ -708,7 +708,7 @@ class _Planned:
         stream.end()
         return stream
 
-    def call(self, skill: str, /, **arguments: Any) -> CallHandle:
+    def call(self, skill: str, robot: str = "", /, **arguments: Any) -> CallHandle:
         raise NotImplementedError(f"strategy '{self.strategy.name}' calls skills itself, which the virtual clock does not know")
 
     def stop(self, why: str, then: Callable[[], None]) -> None:

@@ -11,7 +11,8 @@ HOUR_S = 3600.0
 BUCKET_S = 60.0
 """The spending of the last hour is kept by the minute, so that its size does not depend on the number of calls."""
 
-ESSENTIAL = frozenset({Layer.S1.value, Layer.STREAM.value, Layer.REACT.value, Layer.PLAN_AND_EXECUTE.value})
+_ACTING = (Layer.S1, Layer.STREAM, Layer.REACT, Layer.PLAN_AND_EXECUTE, Layer.PLANNER)
+ESSENTIAL = frozenset(layer.value for layer in _ACTING)
 """Layers without which a process cannot even be brought to a proper end: the last of the budget is theirs."""
 
 RESERVE = 0.1

@@ -59,6 +59,10 @@ class Layer(str, Enum):
     STREAM = "stream"
     REACT = "react"
     PLAN_AND_EXECUTE = "plan_and_execute"
+    OBSERVER = "observer"
+    SUMMARIZER = "summarizer"
+    PLANNER = "planner"
+    CRITIC = "critic"
 
     def __str__(self) -> str:
         return self.value

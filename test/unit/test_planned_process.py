@@ -60,7 +60,7 @@ class Bench:
         )
         desk = self.desk = SimpleNamespace(
             node=node,
-            robot=SimpleNamespace(present=Present),
+            robot=SimpleNamespace(present=Present, about=SimpleNamespace(name="coco")),
             settings={},
             judge=None,
             chunks=SimpleNamespace(publish=self.chunks.append),
@@ -196,6 +196,16 @@ def test_a_name_that_no_stream_can_hold_is_refused_at_once() -> None:
     ended = strategy.io.call("no tag!").ended
     assert ended is not None and (ended.outcome_name, ended.error_code) == ("REFUSED", CallCode.INVALID_ARGUMENT)
     assert "'no tag!' cannot be the name of a tag" in ended.told
+
+
+def test_a_call_may_name_its_own_robot_and_is_refused_for_another() -> None:
+    strategy = Listening()
+    bench = Bench(strategy)
+    assert strategy.io.call("walk", "coco").ended is None and [chunk.text for chunk in bench.chunks] == ["<walk/>", ""]
+    ended = strategy.io.call("walk", "hebe").ended
+    assert ended is not None and (ended.outcome_name, ended.error_code) == ("REFUSED", CallCode.INVALID_ARGUMENT)
+    assert ended.told == "there is no robot 'hebe' here; this planner plans for 'coco' alone"
+    assert len(bench.chunks) == 2, "nothing of it reaches a robot"
 
 
 def test_a_call_that_is_refused_ends_with_code_and_reason() -> None:

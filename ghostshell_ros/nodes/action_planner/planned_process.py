@@ -386,8 +386,12 @@ class PlannedProcess:
         stream.end()
         return stream
 
-    def call(self, skill: str, /, **arguments: Any) -> PendingCall:
+    def call(self, skill: str, robot: str = "", /, **arguments: Any) -> PendingCall:
         call = PendingCall(skill, arguments, self._guarded)
+        if robot and robot != (own := self.desk.robot.about.name):
+            why = f"there is no robot '{robot}' here; this planner plans for '{own}' alone"
+            call.end_unheard("", Outcome.REFUSED, int(CallCode.INVALID_ARGUMENT), why)
+            return call
         attributes = {name: value_text(value) for name, value in arguments.items()}
         try:
             stream = self.perform([FunctionToken(TokenKind.SCF, skill, attributes)])
