@@ -9,7 +9,7 @@ from ghostshell.msg import Plan as PlanMsg
 from ghostshell.srv import Interrupt, JudgeCondition
 from rclpy.task import Future
 
-from ghostshell_ros.nodes.action_planner.planned_process import Desk, PlannedProcess
+from ghostshell_ros.nodes.action_planner.planned_process import PlannedProcess, RobotDesk
 from ghostshell_ros.runtime.layer_model import LayerModel, ModelBudget
 from ghostshell_ros.runtime.matched_publisher import MatchedPublisher
 from ghostshell_ros.runtime.model_setup import (
@@ -26,6 +26,7 @@ from ghostshell_ros.runtime.recollection import RecollectionClient
 from ghostshell_ros.runtime.robot_setup import declare_robot
 from ghostshell_ros.runtime.scene import Scene
 from ghostshell_ros.runtime.service_client import ServiceClient
+from ghostshell_ros.runtime.strategy_host import HostTable
 from ghostshell_ros.wire.events import EventWriter, read_events
 from ghostshell_ros.wire.process_messages import plan_of
 from ghostshell_ros.wire.qos import LATCHED, PLANS, SENSORS, STREAM
@@ -36,10 +37,10 @@ from planners.models.config import ModelConfig, fault_of_dialect
 from planners.plan import Plan
 from planners.prompts.blocks import Layer
 from planners.prompts.grammar import stream_front
-from planners.strategy import Parameter, load_strategies, parameters_of
+from planners.strategy import Parameter, Strategy, load_strategies, parameters_of
 from skill_kernel.codes import TaskCode
 from skill_kernel.config.sections import CAUSE_CHARS, shown
-from skill_kernel.events import CallEvent, ModelEvent, Notice, ProcessEvent, ProcessKind, RunEvent, StreamEvent
+from skill_kernel.events import CallEvent, ModelEvent, Notice, ProcessEvent, RunEvent, StreamEvent
 from skill_kernel.guard.condition_text import MAX_SENTENCE
 
 STOP_S = 0.5
@@ -72,8 +73,8 @@ class ActionPlanner(RuntimeNode):
         self._client = declare_model(self, robot)
         fast = optional_model(self, "fast_model", "what asks for the first action of a process; empty: model", robot)
         self._fast = fast or self._client
-        self._strategies, self._broken = load_strategies()
-        for why in self._broken.values():
+        self._strategies, broken = load_strategies()
+        for why in broken.values():
             self.get_logger().error(why)
         deadlines = deadlines_of(self, "model")
         settings = declare_settings(
@@ -91,10 +92,11 @@ class ActionPlanner(RuntimeNode):
         answers = {role.name: clients[role.model] for role in roles}
         self._models = LayerModel(self, {**answers, Layer.JUDGE: clients["model"]}, self._events, self._budget)
         self._scene = Scene(self, robot, send_images=send_images, heard=self._observed)
-        self._seen: dict[str, int] = {}
         self._heard = False
         self._began_s = self.now_s()
-        self._processes: dict[str, PlannedProcess] = {}
+        self._processes: HostTable[Strategy, PlannedProcess] = HostTable(
+            self._strategies, broken, self._events, self._plan_process
+        )
         self._plans: dict[str, Plan] = {}
         """The newest of each process, also of those that are not known here yet."""
         chunks = MatchedPublisher(self, LlmChunk, "llm_chunks", STREAM, reader="token_parser", on_unmatched=self._unmatched)
@@ -102,7 +104,7 @@ class ActionPlanner(RuntimeNode):
         thinks = self._models.thinks(Layer.JUDGE)
         self._judge = SentenceJudge(self._models, SteadyClock(self), self._scene, judge_s) if thinks else None
         memory = RecollectionClient(self, thinks=thinks)
-        self._desk = Desk(self, self._scene, self._models, chunks, self._events, settings, self._judge, memory, self._stop)
+        self._desk = RobotDesk(self, self._models, self._events, settings, self._judge, memory, self._scene, chunks, self._stop)
         self._scheduler_interrupt = ServiceClient(self, Interrupt, "channel_scheduler/interrupt")
         self.create_subscription(ProcessArray, "processes", self._process_states, LATCHED)
         self.create_subscription(PlanMsg, "plans", self._plan, PLANS)
@@ -165,69 +167,35 @@ class ActionPlanner(RuntimeNode):
         self._scene.processes(message)
         for process in message.processes:
             self.guarded(self._process_state)(process, first)
-        while len(self._seen) > 1000:
-            del self._seen[next(iter(self._seen))]
 
     def _process_state(self, process: ProcessState, first: bool) -> None:
-        process_id = process.process_id
         if process.status >= ProcessState.SUCCESS:
-            self._forget(process_id)
+            self._plans.pop(process.process_id, None)
         elif first and (not self._began_s or seconds(process.created) < self._began_s):
-            self._seen[process_id] = process.epoch
+            self._processes.pass_over(process)
             self.call_later(TELL_LOST_S, partial(self._lost, process))
-        elif process.status == ProcessState.IN_PROGRESS and process.epoch > self._seen.get(process_id, -1):
-            self._seen[process_id] = process.epoch
-            self._begin(process)
-        elif process_id in self._processes:
-            self._processes[process_id].update(process)
+            return
+        self._processes.take(process)
 
     def _beat(self) -> None:
         """Tell the process scheduler which processes are planned here; it ends those that nobody plans."""
-        if planned := [process_id for process_id, process in self._processes.items() if not process.finished]:
+        if planned := self._processes.unfinished():
             self._heartbeat.publish(ProcessHeartbeat(process_ids=planned))
 
-    def _begin(self, process: ProcessState) -> None:
-        known = self._processes.get(process.process_id)
-        if known is not None and not known.finished:
-            known.restart(process)
-            return
-        strategy = self._strategies.get(process.strategy)
-        if strategy is None:
-            self._plan_ended(process, TaskCode.UNKNOWN_STRATEGY, self._unknown(process.strategy))
-            return
-        planned = self._processes[process.process_id] = PlannedProcess(self._desk, strategy, process)
-        planned.start()
+    def _plan_process(self, strategy: Strategy, process: ProcessState) -> PlannedProcess:
+        """Return a process that is to be planned; System 2's plan may have come before it."""
+        planned = PlannedProcess(self._desk, strategy, process)
         if (plan := self._plans.get(process.process_id)) is not None:
-            planned.plan(plan)
-
-    def _unknown(self, name: str) -> str:
-        if name in self._broken:
-            return self._broken[name]
-        return f"strategy '{name}' is not installed here; use one of {', '.join(self._strategies)}"
+            self.call_soon(planned.plan, plan)
+        return planned
 
     def _lost(self, process: ProcessState) -> None:
         """End a process that was planned by a planner that is gone: planning it again would do again what is done already, and
         going on would be going on with nobody who hears what comes of it."""
         if process.process_id not in self._processes:
             why = "the action planner was started anew while the process lived; repeat the instruction"
-            ended = partial(self._plan_ended, process, TaskCode.NODE_UNAVAILABLE, why)
+            ended = partial(self._processes.plan_ended, process, TaskCode.NODE_UNAVAILABLE, why)
             self._stop(process.process_id, process.epoch, why, ended)
-
-    def _plan_ended(self, process: ProcessState, code: TaskCode, why: str) -> None:
-        self._events.write(
-            ProcessEvent(
-                kind=ProcessKind.PLAN_ENDED,
-                process_id=process.process_id,
-                error_code=int(code),
-                error_msg=why,
-                epoch=process.epoch,
-            )
-        )
-
-    def _forget(self, process_id: str) -> None:
-        self._plans.pop(process_id, None)
-        if (process := self._processes.pop(process_id, None)) is not None:
-            process.close("the process has ended")
 
     # -- what came of it ----------------------------------------------------------------------------------------------
 
@@ -267,7 +235,7 @@ class ActionPlanner(RuntimeNode):
         return response
 
     def health(self) -> Health:
-        planned = sum(not process.finished for process in self._processes.values())
+        planned = len(self._processes.unfinished())
         return Health(f"model {self._client.name}", Level.OK, {"streams": planned})
 
     def close(self) -> None:
