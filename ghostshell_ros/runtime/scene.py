@@ -94,7 +94,7 @@ class Scene:
 
         buffer = io.BytesIO()
         Pillow.fromarray(pixels).save(buffer, format="PNG")
-        return [Image(buffer.getvalue())]
+        return [Image(buffer.getvalue(), self._image[0])]
 
     def check(self, name: str, attributes: Mapping[str, str]) -> str:
         """Return what is wrong with a function and its attributes, or ""."""

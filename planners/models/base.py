@@ -30,9 +30,11 @@ JPEG_MAGIC = b"\xff\xd8\xff"
 
 @dataclass(frozen=True)
 class Image:
-    """A picture for the model, encoded as PNG or JPEG. Raises ValueError for anything else."""
+    """A picture for the model, encoded as PNG or JPEG. Raises ValueError for anything else. `taken_s`: when it was taken,
+    on the clock of observations; None where nobody says."""
 
     data: bytes
+    taken_s: float | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
         if not self.data.startswith((PNG_MAGIC, JPEG_MAGIC)):
