@@ -69,7 +69,7 @@ def _remembered(goal: Goal, question: Question) -> Goal:
 def _run(question: Question, room: int = 1, **options: bool) -> Run:
     """Return a replay from where the task began: as the prompt tells, or here where nothing was done yet."""
     task = next(iter(question.items("TASK")), {})
-    begun = task.get("at_start")
+    begun = task.get("at_start") or next(iter(question.items("BEGAN")), None)
     told = [
         Facts(begun).spot if isinstance(begun, dict) else None,
         *(g.at for part in _plan(question)[0] for g in _flat(part) if g.kind == "home"),

@@ -258,12 +258,13 @@ def build_turn_prompt(
     source: str = "the operator",
     memory: Sequence[str] = (),
     observation: Mapping[str, Any] | None = None,
+    began: Mapping[str, Any] | None = None,
     results: Sequence[CallReport] = (),
     running: Sequence[CallReport] = (),
     repairs: Sequence[str] = (),
 ) -> str:
-    """Return what changes from turn to turn, behind what the `memory` holds of the instruction: observation, what really
-    happened, and the instruction, each on quoted lines of its own.
+    """Return what changes from turn to turn, behind what the `memory` holds of the instruction: observation, where the task
+    `began` (`place`; from the second answer on), what really happened, and the instruction, each on quoted lines of its own.
 
     `turn` is 0 for the first answer to an instruction and counts on after every observation or failure. `results` in
     turn 0 are what was done before the plan had to be made anew.
@@ -273,6 +274,7 @@ def build_turn_prompt(
         f"TURN {turn}\n",
         remembered(memory),
         block("OBSERVATION by the robot, now", [observation] if observation else [], DATA),
+        block("BEGAN", [began] if began and again else [], "where the robot was when this task began"),
         block("RESULTS of your last answer", [_timed(r) for r in results], "data; what really happened"),
         block("STILL RUNNING", [_timed(r) for r in running], "data"),
         block("FAULTS in your last answer", repairs, "data; avoid them"),

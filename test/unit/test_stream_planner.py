@@ -6,6 +6,7 @@ from __future__ import annotations
 import pytest
 
 from bench.performing import SETTINGS
+from bench.reading import read_blocks
 from bench.simulated_model.prompt import results_of
 from planners.models.base import ModelRequest, tokens_in
 from planners.prompts.prompt import CallReport, RobotFacts
@@ -193,3 +194,15 @@ def test_what_the_context_cannot_hold_is_forgotten_of_all_plans() -> None:
     made.wrote("<nod/>")
     made.forget()
     assert history(made) == ""
+
+
+def test_a_later_turn_is_told_where_the_task_began() -> None:
+    made = StreamPlanner(RobotFacts("desk", "", []), list, dict(SETTINGS))
+    here, there = ({"pose": {"x_m": x, "y_m": 2.0, "heading_deg": 90, "frame": "map"}, "room": "lab"} for x in (1.0, 5.0))
+    first = made.begin("nod", sender="somebody", known=Known(here))
+    later = made.follow(TurnResult("observe", calls=[report("DONE")]), Known(there))
+    assert isinstance(later, ModelRequest)
+    assert "BEGAN" not in read_blocks(first.messages[-1].text)
+    assert read_blocks(later.messages[-1].text)["BEGAN"] == [
+        {"pose": {"x_m": 1.0, "y_m": 2.0, "heading_deg": 90}, "room": "lab"}
+    ]

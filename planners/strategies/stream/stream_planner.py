@@ -16,7 +16,7 @@ from planners.models.base import Message, ModelRequest, tokens_in
 from planners.models.tool_calls import answered, with_results
 from planners.prompts.blocks import Layer
 from planners.prompts.grammar import stream_front
-from planners.prompts.prompt import PROMPTS, CallReport, RobotFacts, build_turn_prompt
+from planners.prompts.prompt import PROMPTS, CallReport, RobotFacts, build_turn_prompt, place
 from planners.strategies.turns import MAX_TURNS, NOTHING, Known, PlanEnded, TurnPlanner, TurnPlanning, TurnResult
 from planners.strategy import ModelRole, Parameter, PlannerIO, Planning, RobotView, Strategy, Task
 from skill_kernel.codes import TaskCode
@@ -87,6 +87,8 @@ class StreamPlanner(TurnPlanner):
         self._said = self._conversation.begin()
         self._failures = 0
         self._fault = ""
+        self._began: Mapping[str, Any] | None = None
+        """Where the robot was when the task began; None before it has."""
 
     def first(self, done: Sequence[CallReport], known: Known) -> ModelRequest:
         self._failures, self._fault = 0, ""
@@ -151,6 +153,8 @@ class StreamPlanner(TurnPlanner):
         self, known: Known, results: Sequence[CallReport], running: Sequence[CallReport] = (), repairs: Sequence[str] = ()
     ) -> ModelRequest:
         """Keep the turn without its observation: a later turn has its own, which is the present one."""
+        if self._began is None:
+            self._began = place(known.observation)
         routines = list(self._routines())
         left = self._tell([*results, *running])
         prompt = partial(
@@ -164,7 +168,8 @@ class StreamPlanner(TurnPlanner):
         )
         earlier = _alternating(self._conversation.before(self._said))
         self._said.append(Message("user", prompt()))
-        message = Message("user", prompt(observation=known.observation, memory=known.memory), tuple(known.images))
+        now = prompt(observation=known.observation, began=self._began, memory=known.memory)
+        message = Message("user", now, tuple(known.images))
         request = self.request("", (*earlier, message))
         return replace(request, turn=self.turn, done=results, **stream_front(self.robot, routines, self.settings))
 
