@@ -18,6 +18,8 @@ PROOF_S = 0.5
 """Time for a service to answer the harmless request by which `prove` tests it."""
 REPROVE_S = 0.3
 """Pause before the next such request."""
+HALT_ANSWER_S = 0.5
+"""Time for a gate to answer that it has halted."""
 HALT_RETRY_S = 0.2
 """Time between two requests to halt, until the safety gate publishes that it has."""
 
@@ -98,6 +100,29 @@ class ServiceClient:
                 then(response)
 
         self.ask(harmless(), answered, deadline_s=PROOF_S)
+
+
+class GateClient:
+    """Halt a robot once at its safety gate: that of `namespace`, or of the node's own."""
+
+    def __init__(self, node: RuntimeNode, on_problem: Callable[[str], None], namespace: str = "") -> None:
+        self._on_problem, self._whose = on_problem, f"the safety gate of {namespace}" if namespace else "the safety gate"
+        self._client = ServiceClient(node, ControlHalt, f"/{namespace}/request_halt" if namespace else "request_halt")
+
+    def prove(self) -> None:
+        """Prove the way to the gate and back."""
+        self._client.prove(lambda: ControlHalt.Request(command=ControlHalt.Request.LOOK))
+
+    def halt(self, cause: str, then: Callable[[], None] = lambda: None) -> None:
+        """Latch the gate; `then` is called when it has answered or cannot."""
+
+        def answered(response: Any) -> None:
+            if response is None or not response.success:
+                self._on_problem(f"{self._whose} does not obey its halt service; use the robot's own emergency stop")
+            then()
+
+        asked = ControlHalt.Request(command=ControlHalt.Request.HALT, cause=cause)
+        self._client.ask(asked, answered, deadline_s=HALT_ANSWER_S)
 
 
 class HaltClient:

@@ -1,83 +1,40 @@
 # SPDX-License-Identifier: Apache-2.0
 """Run the node `process_scheduler` (S3): make each instruction a process, follow it to its end, stop without any model."""
 
-import secrets
 from functools import partial
 
-from ghostshell.action import RunTask
-from ghostshell.msg import KernelState, ProcessArray, ProcessHeartbeat, ProcessState
-from ghostshell.srv import ControlProcess
+from ghostshell.msg import KernelState, ProcessHeartbeat
 from std_msgs.msg import Bool, String
 
 from function_tokens.builtins import STEP_NAMES
-from function_tokens.scheduling.calls import TEXT
 from ghostshell_ros.nodes.process_scheduler.prescription_server import PrescriptionServer
 from ghostshell_ros.nodes.process_scheduler.process_advice import ProcessAdvice
 from ghostshell_ros.nodes.process_scheduler.robot_link import RobotLink
-from ghostshell_ros.runtime.data import data_folder
-from ghostshell_ros.runtime.goal_server import Goal, GoalServer
-from ghostshell_ros.runtime.node import Beat, Health, Level, RuntimeNode
+from ghostshell_ros.runtime.node import Beat
+from ghostshell_ros.runtime.process_server import TICK_S, ProcessServer, call_purposes
 from ghostshell_ros.runtime.robot_setup import RobotSetup, declare_robot
-from ghostshell_ros.runtime.signing import Doorkeeper
 from ghostshell_ros.wire.events import CLEAR_HINT, EventWriter, read_events
-from ghostshell_ros.wire.process_messages import process_state, task_result
-from ghostshell_ros.wire.qos import INSTRUCTION, LATCHED, SENSORS
-from planners.language.client import MEMORY_SKILL
-from planners.language.controls import Command, read_control
+from ghostshell_ros.wire.qos import LATCHED, SENSORS
 from planners.language.deeds import unproven
 from planners.language.skills import Matcher
-from planners.language.stop_words import is_stop
 from planners.strategy import strategy_names
 from skill_kernel.calls import ProcessHoldState
-from skill_kernel.codes import Achievement, TaskCode
-from skill_kernel.config.sections import CAUSE_CHARS, shown
+from skill_kernel.codes import TaskCode
+from skill_kernel.config.sections import shown
 from skill_kernel.events import CallEvent, CallKind, ModelEvent, Notice, NoticeKind, ProcessEvent, ProcessKind, RunEvent
-from skill_kernel.processes.process import (
-    CallPurpose,
-    Obeyed,
-    Process,
-    ProcessError,
-    ProcessSource,
-    ProcessStatus,
-    SchedulerSettings,
-)
-from skill_kernel.processes.scheduler import PLANNER, SCHEDULER, SENDER, ProcessScheduler
-from skill_kernel.processes.store import ProcessStore, StoreError
-from skill_kernel.roles import Act, Role
+from skill_kernel.processes.process import Process, SchedulerSettings
+from skill_kernel.processes.scheduler import PLANNER, SCHEDULER
 
-TICK_S = 0.25
-"""Interval at which waiting processes and idle behaviour are looked at [s]."""
-NAME_CHARS = 100
-"""Characters that are kept of a task's sender and door."""
-
-_COMMANDS: dict[int, Command] = {
-    ControlProcess.Request.STOP: "stop",
-    ControlProcess.Request.PAUSE: "pause",
-    ControlProcess.Request.RESUME: "resume",
-}
-SAY_S = 0.1
-"""Shortest interval of log lines about refused instructions [s]."""
-_ENDED = 2
-"""The last stage of a process in the log; received is 0, started 1."""
-_PURPOSES = {
-    **dict.fromkeys(("wait", "observe", "run", "plan_done"), CallPurpose.ORDER),
-    **dict.fromkeys((TEXT, MEMORY_SKILL), CallPurpose.SPEAK),
-    "sleep": CallPurpose.PAUSE,
-}
-"""Functions of every robot that do not act."""
 BEAT_S, REST_BEAT_S = 0.1, 0.5
 """Time between two heartbeats while a process lives, and while none does."""
 
 
-class ProcessSchedulerNode(RuntimeNode):
+class ProcessSchedulerNode(ProcessServer):
     """Own the processes of one robot. A new instruction joins the running ones; where two need the same exclusive
     subsystem, the preemption table decides (semantics section 5).
 
     An instruction that is nothing but a stop word halts the robot at once, without a model, until the halt is cleared.
-    One that begins with a stop word ("stop, nod, then resume") pauses or ends what runs at once and is not latched. One that
-    only says what becomes of running tasks ("stop going to the kitchen", "wait", "go on") controls those and begins nothing.
-    Every process and its history is kept in `<data>/processes/<robot>.sqlite3`; living ones of an earlier run come back
-    paused by the user.
+    One that begins with a stop word ("stop, nod, then resume") pauses or ends what runs at once and is not latched.
 
     With a language model System 3 reads what a new instruction means for those that run, within that table and if its strategy
     asks for advice; standing guidelines begin reactive processes (docs/prescriptions.md).
@@ -87,53 +44,30 @@ class ProcessSchedulerNode(RuntimeNode):
         super().__init__("process_scheduler")
         robot = self._robot_setup = declare_robot(self)
         settings = self._settings(robot)
-        self._robot = self.get_namespace().strip("/")
-        self._told: dict[str, int] = {}
-        self._publish_due = False
-        self._store: ProcessStore | None = None
         self._events = EventWriter(self, ProcessEvent, ModelEvent, Notice)
-        self._publisher = self.create_publisher(ProcessArray, "processes", LATCHED)
         self._heartbeat = self.create_publisher(ProcessHeartbeat, "process_heartbeat", SENSORS)
         self._link = RobotLink(self, on_problem=self._problem, on_change=self._changed, on_amend=self._keep)
-        self._core = self._link.core = ProcessScheduler(
-            self._link, new_id=lambda: secrets.token_hex(8), now=self.now_s, settings=settings
-        )
+        self._core = self._link.core = self._scheduler(self._link, settings)
         self._beat = Beat(self, BEAT_S, REST_BEAT_S, lambda: self._core.living, self._answer_for_processes)
         self._halting = 0
         """Answers to a stop word that are awaited."""
         self._gate_is_halted, self._halt_cause = False, ""
-        self._goals: dict[str, Goal] = {}
         self._advice = ProcessAdvice(self, robot, self._core, self._events, halting=lambda: self.halted)
-        self._hear()
-        self._prescriptions = PrescriptionServer(self, robot, self._advice, self._events, stops=self.stops, begin=self.begin)
-        self._open_store(self.get_parameter("data_dir").value)
-        self.steady_timer(TICK_S, self._core.tick)
-        self._link.meet()
-        self._publish()
-
-    def _hear(self) -> None:
-        self._reactive_doors = self.declare(
-            "reactive_doors", [""], "doors of run_task whose tasks are reactive; through every other a user speaks"
-        )
-        self._max_chars = self.declare(
-            "max_instruction_chars", 8000, "longer instructions are refused [characters]", 1, 1_000_000
-        )
-        self.create_subscription(String, "instruction", self._heard, INSTRUCTION)
-        if self.declare("global_instruction", False, "also hear /instruction (the default robot of a fleet)"):
-            self.create_subscription(String, "/instruction", self._heard, INSTRUCTION)
-        self.create_service(ControlProcess, "control_process", self._control)
-        self._door = Doorkeeper(self, "run_task")
-        GoalServer(self, RunTask, "run_task", on_goal=self._goal, on_cancel=self._cancel_goal)
+        self._open_doors()
         read_events(self, self._event)
         self.create_subscription(KernelState, "kernel_state", self._kernel_state, LATCHED)
         self.create_subscription(String, "halt_cause", lambda m: setattr(self, "_halt_cause", m.data), LATCHED)
         self.create_subscription(Bool, "halted", self._gate, LATCHED)
-        for name, node in (("scheduler", SCHEDULER), ("planner", PLANNER), ("sender", SENDER)):
+        for name, node in (("scheduler", SCHEDULER), ("planner", PLANNER)):
             self.create_subscription(ProcessHeartbeat, f"{name}_heartbeat", partial(self._alive, node), SENSORS)
+        self._prescriptions = PrescriptionServer(self, robot, self._advice, self._events, stops=self.stops, begin=self.begin)
+        self._open_store()
+        self.steady_timer(TICK_S, self._core.tick)
+        self._link.meet()
+        self._publish()
 
     def _settings(self, robot: RobotSetup) -> SchedulerSettings:
         strategies = strategy_names()
-        speaks = [skill.name for skill in robot.registry if skill.speaks_text or skill is robot.registry.text_skill]
         return SchedulerSettings(
             strategy=self.declare("strategy", "layered", "how instructions become actions", choices=strategies),
             strategies=strategies,
@@ -141,178 +75,36 @@ class ProcessSchedulerNode(RuntimeNode):
             idle_after_s=self.declare(
                 "idle_after_s", 5.0, "idle behaviour begins when nothing else has run for so long [s]", 0.0, 3600.0
             ),
-            max_processes=self.declare("max_processes", 8, "processes that may live at a time, more are refused", 1, 16),
-            purposes={**_PURPOSES, **dict.fromkeys(speaks, CallPurpose.SPEAK)},
+            max_processes=self._max_processes(),
+            purposes=call_purposes(robot.registry, robot.registry.text_skill),
             unproven=lambda process: unproven(process, robot.registry, robot.config.limits),
         )
 
-    def _open_store(self, data_dir: str) -> None:
-        path = data_folder(data_dir) / "processes" / f"{self._robot.replace('/', '.') or 'robot'}.sqlite3"
-        try:
-            self._store = ProcessStore(path, on_problem=lambda why: self.call_soon(self._store_failed, why))
-        except StoreError as error:
-            self.call_soon(self._store_failed, f"{error}; until then processes are not kept")
-            return
-        self._told.update((p.process_id, _ENDED if p.status.ended else 1) for p in self._store.found)
-        self._core.restore(self._store.found)
+    def _answer_for_new(self) -> None:
+        """Say before anybody acts on it that it has an owner: were we to die now, the kernel would not know."""
+        self._beat.now()
 
-    def _store_failed(self, why: str) -> None:
-        self._store = None
-        self._problem(why)
-
-    def _keep(self, process: Process) -> None:
-        """Write a process down, and publish it soon."""
-        if self._store is not None:
-            self._store.save(process)
-        if not self._publish_due:
-            self._publish_due = True
-            self.call_soon(self._publish_if_due)
-
-    def _changed(self, process: Process) -> None:
-        """Tell everybody of a process."""
-        self._keep(process)
-        fresh = process.process_id not in self._told
-        if fresh:
-            self._beat.now()  # before anybody acts on it: were we to die now, the kernel would not know that it had an owner
-        if fresh or process.status.ended:
-            self._publish()
-        self._say(process)
-        if fresh:
-            self._events.write(
-                ProcessEvent(kind=ProcessKind.STARTED, process_id=process.process_id, instruction=process.instruction[:1000])
-            )
-        if process.status.ended:
-            for claim in process.unproven:
-                text = f"said “{shown(claim)}”, and nothing that was done bears it out"
-                self._events.write(Notice(kind=NoticeKind.UNPROVEN, process_id=process.process_id, text=text))
-            self._events.write(
-                ProcessEvent(
-                    kind=ProcessKind.ENDED,
-                    process_id=process.process_id,
-                    error_code=process.code,
-                    error_msg=process.message,
-                    status=process.status.name,
-                )
-            )
-        self._tell_client(process)
+    def _follow(self, process: Process, *, fresh: bool) -> None:
         self._advice.changed(process, fresh=fresh)
-
-    def _say(self, process: Process) -> None:
-        """Tell whoever watches the launch, in a line each, that it was received, has started, and how it ended."""
-        told = self._told.get(process.process_id, -1)
-        stage = _ENDED if process.status.ended else int(process.status is not ProcessStatus.WAITING)
-        self._told[process.process_id] = max(told, stage)
-        if process.source is ProcessSource.IDLE or stage <= told:
-            return
-        say, text = self.get_logger().info, f"instruction {shown(process.instruction)!r}"
-        if told < 0:
-            say(f"{text} received by {process.door}: process {process.process_id}")
-        if stage:
-            ended = "done" if process.status is ProcessStatus.SUCCESS else process.status.name.lower()
-            what = ended if stage == _ENDED else "started"
-            say(f"{text} {what}" + (f": {process.message}" if process.message else ""))
-
-    def _publish_if_due(self) -> None:
-        if self._publish_due:
-            self._publish()
-
-    def _publish(self) -> None:
-        self._publish_due = False
-        states = [process_state(p) for p in self._core.processes]
-        self._publisher.publish(ProcessArray(stamp=self.get_clock().now().to_msg(), processes=states))
 
     def _answer_for_processes(self) -> None:
         """Answer for the living processes: the skill kernel frees what a process holds that nobody answers for."""
         self._heartbeat.publish(ProcessHeartbeat(process_ids=[p.process_id for p in self._core.living]))
 
-    def _problem(self, why: str) -> None:
-        self.get_logger().error(why)
-        self._events.write(Notice(error_code=TaskCode.NODE_UNAVAILABLE, error_msg=why))
-
-    def _tell_client(self, process: Process) -> None:
-        """Tell the client of its task."""
-        goal = self._goals.get(process.process_id)
-        if goal is None:
-            return
-        goal.feedback(RunTask.Feedback(state=process_state(process), note=process.message))
-        if process.status.ended:
-            del self._goals[process.process_id]
-            if process.status == ProcessState.SUCCESS:
-                goal.succeed(task_result(process))
-            elif process.code == TaskCode.CANCELLED:
-                goal.canceled(task_result(process))
-            else:
-                goal.abort(task_result(process))
-
-    # -- instructions -------------------------------------------------------------------------------------------------
-
-    def stops(self, text: str) -> bool:
-        """Return whether it is nothing but a stop word, which has then been obeyed."""
-        if not is_stop(text[: self._max_chars + 1], self._robot):
-            return False
-        self._stop_everything(text)
-        return True
-
-    def begin(
-        self, text: str, *, door: str, sender: str = "", source: ProcessSource = ProcessSource.USER, strategy: str = ""
-    ) -> Process:
-        """Return the process of an instruction. Raises ProcessError, also an Obeyed one for a word that needs no process."""
-        try:
-            return self._begin(text, door[:NAME_CHARS], sender[:NAME_CHARS], source, strategy)
-        except ProcessError as error:
-            what = "obeyed" if isinstance(error, Obeyed) else "refused"
-            told = f"instruction {shown(text)!r} {what}: {error}"
-            self.get_logger().info(told, throttle_duration_sec=SAY_S)
-            raise
-
-    def _begin(self, text: str, door: str, sender: str, source: ProcessSource, strategy: str) -> Process:
-        if self.stops(text):
-            raise Obeyed("stopped and halted; " + CLEAR_HINT, halted=True)
-        if not text.strip():
-            raise ProcessError("the instruction is empty; say what the robot should do", TaskCode.EMPTY_INSTRUCTION)
-        if len(text) > self._max_chars:
-            why = f"the instruction has {len(text)} characters, more than {self._max_chars}; say it shorter"
-            raise ProcessError(why, TaskCode.EMPTY_INSTRUCTION)
-        if self.halted:
-            why = f" ({self._halt_cause})" if self._halt_cause else ""
-            raise ProcessError(f"the robot is halted{why}; {CLEAR_HINT}", TaskCode.ROBOT_HALTED)
-        if source is ProcessSource.USER:
-            self._control_running(text)
-        return self._core.instruct(text, door=door, sender=sender, source=source, strategy=strategy)
-
-    def _control_running(self, text: str) -> None:
-        """Stop, pause or resume what a sentence about running tasks means, and raise Obeyed; do nothing for other sentences."""
-        control = read_control(text, self._robot)
-        meant = control.meant(self._core.living, self._matcher) if control is not None else []
-        if control is None or not meant:
-            return
-        notes = [self._command(control.command, p.process_id, f"told “{shown(text)}”") for p in meant]
-        raise Obeyed("; ".join(filter(None, (control.told(text, meant), *notes))))
-
-    def _command(self, command: Command, process_id: str, cause: str) -> str:
-        """Stop, pause or resume a process. Return what the resumed one still waits for. Raises ProcessError."""
-        if command == "resume":
-            return self._core.resume(process_id)
-        if command == "pause":
-            self._core.pause(process_id)
-        elif self._core.lives(process_id) is not None:
-            self._core.stop(process_id, cause)
-        return ""
-
     def _matcher(self) -> Matcher:
         return Matcher(self._robot_setup.registry, self._robot_setup.config.limits)
 
-    def _heard(self, message: String) -> None:
-        try:
-            self.begin(message.data, door="topic")
-        except ProcessError as error:
-            if not isinstance(error, Obeyed):
-                self._events.write(Notice(error_code=error.code, error_msg=str(error), text=shown(message.data, 200)))
+    # -- the halt -----------------------------------------------------------------------------------------------------
 
     @property
     def halted(self) -> bool:
         """Return whether the robot is halted, or is being halted."""
         return self._gate_is_halted or bool(self._halting)
+
+    def halt_refusal(self) -> str:
+        """Return why no instruction is taken; "" unless the robot is halted, or is being halted."""
+        why = f" ({self._halt_cause})" if self._halt_cause else ""
+        return f"the robot is halted{why}; {CLEAR_HINT}" if self.halted else ""
 
     def _stop_everything(self, text: str) -> None:
         self._halting += 1
@@ -328,50 +120,6 @@ class ProcessSchedulerNode(RuntimeNode):
         self._halting -= 1
         self._core.learn_epoch(epoch)
 
-    # -- the RunTask action and the ControlProcess service ------------------------------------------------------------
-
-    def _goal(self, goal: Goal) -> None:
-        request, caller = goal.request, self._door.caller(goal.request)
-        door = request.door if request.door and caller.role is not Role.ANONYMOUS else "action"
-        source = ProcessSource.REACTIVE if door in self._reactive_doors else ProcessSource.USER
-        sender, strategy = caller.named(request.sender), request.strategy.strip()
-        try:
-            if (refusal := caller.refusal(Act.INSTRUCT)) and not is_stop(request.instruction, self._robot):
-                raise ProcessError(refusal, TaskCode.NOT_PERMITTED)
-            made = self.begin(request.instruction, door=door, sender=sender, source=source, strategy=strategy)
-        except ProcessError as error:
-            obeyed = isinstance(error, Obeyed)
-            status = error.status if isinstance(error, Obeyed) else ProcessStatus.FAILED
-            achieved = Achievement.DONE if obeyed else Achievement.NOT_DONE
-            told = {"error_code": int(error.code), "error_msg": str(error), "cost_usd": -1.0}
-            result = RunTask.Result(status=int(status), achievement=int(achieved), **told)
-            (goal.succeed if obeyed else goal.abort)(result)
-            return
-        self._goals[made.process_id] = goal
-        goal.feedback(RunTask.Feedback(state=process_state(made), note="started"))
-
-    def _cancel_goal(self, goal: Goal) -> None:
-        for process_id, other in list(self._goals.items()):
-            if other is goal:
-                self._core.stop(process_id, "ended by its sender")
-
-    def _control(self, request: ControlProcess.Request, response: ControlProcess.Response) -> ControlProcess.Response:
-        name = _COMMANDS.get(request.command)
-        try:
-            process_id = response.process_id = self._core.chosen(request.process_id, name or "").process_id
-            if not name:
-                raise ProcessError(f"command {request.command} is unknown; use STOP, PAUSE or RESUME")
-            if name == "resume" and self.halted:
-                raise ProcessError(f"the robot is halted; {CLEAR_HINT}")
-            cause = shown(request.cause, CAUSE_CHARS) or "stopped by control_process"
-            response.error_msg = self._command(name, process_id, cause)
-            response.success = True
-        except KeyError as error:
-            response.error_code, response.error_msg = ControlProcess.Request.NO_SUCH_PROCESS, str(error.args[0])
-        except ProcessError as error:
-            response.error_code, response.error_msg = ControlProcess.Request.NOT_ALLOWED, str(error)
-        return response
-
     # -- what is reported ---------------------------------------------------------------------------------------------
 
     def _event(self, event: RunEvent) -> None:
@@ -385,9 +133,6 @@ class ProcessSchedulerNode(RuntimeNode):
         if event.kind is ProcessKind.PLAN_ENDED and event.error_code == TaskCode.CANCELLED:
             self._link.learn_epoch()
         self._core.take(event)
-
-    def _alive(self, node: str, message: ProcessHeartbeat) -> None:
-        self._core.alive(node, message.process_ids)
 
     def _kernel_state(self, state: KernelState) -> None:
         self._core.kernel_state(
@@ -403,18 +148,7 @@ class ProcessSchedulerNode(RuntimeNode):
 
     # -- the node -----------------------------------------------------------------------------------------------------
 
-    def health(self) -> Health:
-        """Return how many processes live, and whether they are kept on disk."""
-        living = self._core.living
-        values = {"living": len(living), "paused": sum(bool(p.pause_causes) for p in living)}
-        if self._store is None:
-            return Health("processes are not kept on disk", Level.WARN, values)
-        return Health(f"{len(living)} processes", Level.OK, values)
-
     def close(self) -> None:
-        """Keep what lives as stopped: a robot that is switched on again does not take up yesterday's walk."""
+        """Drop what was asked, and keep what lives as stopped."""
         self._advice.close()
-        if self._store is not None:
-            for process in self._core.living:
-                self._store.save(process.shut_down(self.now_s(), "the robot was shut down while it ran"))
-            self._store.close()
+        super().close()

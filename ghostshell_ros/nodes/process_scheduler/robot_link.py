@@ -6,10 +6,10 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ghostshell.srv import ControlHalt, Interrupt, ProcessLease
+from ghostshell.srv import Interrupt, ProcessLease
 
 from ghostshell_ros.runtime.node import RuntimeNode
-from ghostshell_ros.runtime.service_client import ServiceClient
+from ghostshell_ros.runtime.service_client import GateClient, ServiceClient
 from skill_kernel.processes.process import Process
 from skill_kernel.processes.scheduler import ProcessScheduler
 
@@ -45,7 +45,7 @@ class RobotLink:
     ) -> None:
         self._on_problem, self.changed, self.amended = on_problem, on_change, on_amend
         self._clients = {name: ServiceClient(node, Interrupt, f"{name}/interrupt") for name in ORDER}
-        self._halt = ServiceClient(node, ControlHalt, "request_halt")
+        self.halt = GateClient(node, on_problem).halt
         self._leases = ServiceClient(node, ProcessLease, f"{KERNEL}/process_lease")
         self._jobs: deque[Job] = deque()
 
@@ -75,7 +75,7 @@ class RobotLink:
             lambda: Interrupt.Request(process_id=_nobody(), cause="making contact"), lambda answer: then(answer.epoch)
         )
 
-    # -- interrupts and the halt --------------------------------------------------------------------------------------
+    # -- interrupts ---------------------------------------------------------------------------------------------------
 
     def interrupt(
         self, process_id: str, cause: str, then: Callable[[int], None], at_kernel: Callable[[], None] = lambda: None
@@ -108,17 +108,6 @@ class RobotLink:
             self._clients[name].ask(request, answered, deadline_s=ANSWER_S)
 
         ask(ORDER)
-
-    def halt(self, cause: str, then: Callable[[], None] = lambda: None) -> None:
-        """Latch the safety gate; `then` is called when it has answered or cannot."""
-
-        def answered(response: Any) -> None:
-            if response is None or not response.success:
-                self._on_problem("the safety gate does not obey its halt service; use the robot's own emergency stop")
-            then()
-
-        asked = ControlHalt.Request(command=ControlHalt.Request.HALT, cause=cause)
-        self._halt.ask(asked, answered, deadline_s=ANSWER_S)
 
     # -- what the core asks for ---------------------------------------------------------------------------------------
 
