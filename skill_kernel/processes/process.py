@@ -164,7 +164,8 @@ class SchedulerSettings:
     `strategy` is how an instruction becomes actions, `strategies` are the names a task may ask for. `idle` is the
     instruction of the idle process, empty for none, begun after `idle_after_s` without another one. `max_processes` may
     live at a time; the newest `keep` are remembered. `purposes` names the functions that do not act. `unproven` returns the
-    deeds that a process has claimed in words and that none of its calls bears out.
+    deeds that a process has claimed in words and that none of its calls bears out. Of a `team`, a call that one robot's kernel
+    lost or interrupted ends no process: the plan hears of it, and the others go on.
     """
 
     strategy: str = ""
@@ -175,6 +176,7 @@ class SchedulerSettings:
     keep: int = 50
     purposes: Mapping[str, CallPurpose] = field(default_factory=dict)
     unproven: Callable[[Process], Sequence[str]] = lambda _: ()
+    team: bool = False
 
 
 class ProcessStatus(IntEnum):

@@ -113,7 +113,8 @@ class ProcessScheduler:
     the history alone. Nothing here waits: the robot's answers come back as further events.
 
     Idle behaviour begins once nothing else has run for the time set. When the user stopped it, or a restart found
-    processes, it stays away until the next instruction.
+    processes, it stays away until the next instruction. Processes of other planners, as those of a team, are known by what
+    the kernel keeps for them: idle behaviour gives way to them, any other process and they wait for one another.
     """
 
     def __init__(
@@ -127,6 +128,8 @@ class ProcessScheduler:
         self._count = 0
         self._quiet_since_s, self._idle_not_before_s, self._idle_unwanted = now(), -math.inf, False
         self._halted = False
+        self._strangers = False
+        """True while the kernel keeps something for a process of another planner."""
         self._ending_all = False
         self._silent_ticks = -math.inf
         """Ticks since the channel scheduler's last sign of life."""
@@ -269,6 +272,11 @@ class ProcessScheduler:
     def contention(self, wants_id: str, holder_id: str) -> None:
         """Settle that `wants_id` was refused an exclusive subsystem that `holder_id` holds. Repeats do nothing."""
         wants, holder = self.lives(wants_id), self.lives(holder_id)
+        if self.get(wants_id) is None and holder is not None and holder.source is ProcessSource.IDLE:
+            if not holder.pause_causes:
+                why = f"process {wants_id} of another planner needs what it holds"
+                self._end(holder, ProcessStatus.STOPPED, TaskCode.REPLACED, why)
+            return
         if wants is None or holder is None or wants_id == holder_id or wants.pause_causes:
             return
         if holder.pause_causes:  # it is giving away what it has
@@ -287,6 +295,7 @@ class ProcessScheduler:
     def kernel_state(self, holds: Iterable[ProcessHoldState]) -> None:
         """Take what the skill kernel keeps for each process now, and why it is paused there."""
         held = {hold.process_id: hold for hold in holds}
+        self._strangers = any(hold.subsystems for process_id, hold in held.items() if process_id not in self._processes)
         for process in self.living:
             mine = held.get(process.process_id) or ProcessHoldState(process.process_id)
             causes = frozenset(mine.pause_causes) | self._books[process.process_id].wanted
@@ -527,6 +536,8 @@ class ProcessScheduler:
             self.learn_epoch(event.epoch)
         elif isinstance(event, ModelEvent) and process is not None:
             self._take_model(process, event)
+        elif event.kind is CallKind.CONTENTION:
+            self.contention(process_id, event.holder_id)
         elif living is None:
             return
         elif isinstance(event, CallEvent):
@@ -556,9 +567,7 @@ class ProcessScheduler:
 
     def _take_call(self, process: Process, event: CallEvent) -> None:
         process_id, book, record = process.process_id, self._books[process.process_id], CallRecord.of(event)
-        if event.kind is CallKind.CONTENTION:
-            self.contention(process_id, event.holder_id)
-        elif event.kind is CallKind.STARTED:
+        if event.kind is CallKind.STARTED:
             self._change(process_id, running=(*process.running, record), waits_for="")
         if event.kind is not CallKind.ENDED:
             return
@@ -572,7 +581,7 @@ class ProcessScheduler:
             calls_failed=process.calls_failed + (counts and event.outcome in (Outcome.FAILED, Outcome.REFUSED)),
             tally=self._counted(process.tally, record),
         )
-        if book.voiding or event.stream_id in book.old_streams:
+        if book.voiding or event.stream_id in book.old_streams or self._settings.team:
             return
         if event.error_code == CallCode.KERNEL_UNAVAILABLE:
             # Nobody knows what still moves: interrupting halts the gate where the kernel does not answer.
@@ -624,7 +633,7 @@ class ProcessScheduler:
         self._watch()
         now_s = self._now()
         # What the user paused does not keep the robot busy. A clock that was set back starts the wait again.
-        if any(CAUSE_USER not in p.pause_causes or p.source is ProcessSource.IDLE for p in self.living):
+        if self._strangers or any(CAUSE_USER not in p.pause_causes or p.source is ProcessSource.IDLE for p in self.living):
             self._quiet_since_s = now_s
         self._quiet_since_s = min(self._quiet_since_s, now_s)
         self._idle_not_before_s = min(self._idle_not_before_s, now_s + IDLE_RETRY_S)

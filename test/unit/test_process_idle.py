@@ -5,7 +5,9 @@ from __future__ import annotations
 
 from process_desk import IDLE, REACTIVE, USER, Desk
 
+from skill_kernel.calls import ProcessHoldState
 from skill_kernel.codes import TaskCode
+from skill_kernel.events import CallEvent, CallKind
 from skill_kernel.processes.scheduler import IDLE_RETRY_S
 
 
@@ -96,3 +98,31 @@ def test_a_clock_that_is_set_back_delays_idle_behaviour_by_no_more_than_its_wait
     desk.now_s += IDLE_RETRY_S
     desk.core.tick()
     assert len(desk.core.living) == 1
+
+
+def test_idle_behaviour_gives_way_to_another_planner_and_stays_away_while_that_holds_something() -> None:
+    desk = Desk(idle="wag")
+    desk.now_s += 5
+    desk.core.tick()
+    (wag,) = desk.core.living
+    desk.core.take(CallEvent(kind=CallKind.CONTENTION, process_id="kitchen-1", holder_id=wag.process_id))
+    assert not desk.core.living and "process kitchen-1 of another planner needs" in desk.core.processes[-1].message
+    desk.core.kernel_state([ProcessHoldState("kitchen-1", ("legs",))])
+    for _ in range(3):
+        desk.now_s += 60
+        desk.core.tick()
+    assert not desk.core.living
+    desk.core.kernel_state([])
+    desk.now_s += 4
+    desk.core.tick()
+    assert not desk.core.living, "it has been quiet for 4 s"
+    desk.now_s += 1
+    desk.core.tick()
+    assert len(desk.core.living) == 1
+
+
+def test_a_task_does_not_give_way_to_another_planner() -> None:
+    desk = Desk()
+    walk = desk.says()
+    desk.core.take(CallEvent(kind=CallKind.CONTENTION, process_id="kitchen-1", holder_id=walk))
+    assert [p.process_id for p in desk.core.living] == [walk]
