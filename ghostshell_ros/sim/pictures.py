@@ -8,7 +8,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -36,24 +36,25 @@ class PictureProcess:
     The process has a session of its own, so that the kernel's scheduler gives it a share of its own. It ends with this one.
     """
 
-    def __init__(self, model: Path, world: str) -> None:
+    def __init__(self, models: Mapping[str, Path], world: str) -> None:
         """Start the process; it comes up by itself meanwhile. Raises OSError when it cannot be started."""
         here, there = socket.socketpair()
+        named = [f"{name}={model}" for name, model in models.items()]
         with there:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", __spec__.name, str(there.fileno()), str(model), world],
+                [sys.executable, "-m", __spec__.name, str(there.fileno()), world, *named],
                 pass_fds=[there.fileno()],
                 start_new_session=True,
             )
         self._line = Connection(here.detach())
 
-    def draw(self, camera: str, size: tuple[int, int], state: State, face: Image | None = None) -> Image:
-        """Return what a camera of the model sees of a state, `size` wide and high in pixels, `face` shown from now on.
+    def draw(self, camera: str, size: tuple[int, int], state: State, faces: Mapping[str, Image] | None = None) -> Image:
+        """Return what a camera of the model sees of a state, `size` wide and high in pixels, robots' faces shown from now on.
 
         Raises SimWorldError when the world cannot be drawn or the process has ended or is silent.
         """
         try:
-            self._line.send((camera, size, state, face))
+            self._line.send((camera, size, state, faces or {}))
             if not self._line.poll(ANSWER_S):
                 raise SimWorldError(f"the process that draws them has not answered for {ANSWER_S:g} s")
             answer = self._line.recv()
@@ -80,27 +81,27 @@ def drop_code(libraries: tuple[str, ...]) -> None:
             madvise(ctypes.c_void_p(begin), ctypes.c_size_t(end - begin), unneeded)
 
 
-def serve(line: Connection, model: Path, world_name: str) -> None:
+def serve(line: Connection, world_name: str, models: Mapping[str, str]) -> None:
     """Answer requests until the other end is gone."""
-    world = SimWorld(model, world=world_name)
+    world = SimWorld(models, world=world_name)
     os.nice(NICE)
     with suppress(EOFError, OSError):
         while True:
             if not line.poll(IDLE_S):
                 drop_code(("libLLVM", "swrast_dri"))
                 line.poll(None)
-            camera, size, state, face = line.recv()
+            camera, size, state, faces = line.recv()
             world.set_state(state)
             try:
-                if face is not None:
-                    world.set_face(face)
+                for robot, face in faces.items():
+                    world.set_face(face, robot)
                 line.send(world.render(camera, *size).tobytes())
             except SimWorldError as error:
                 line.send(str(error))
 
 
 if __name__ == "__main__":
-    serve(Connection(int(sys.argv[1])), Path(sys.argv[2]), sys.argv[3])
+    serve(Connection(int(sys.argv[1])), sys.argv[2], dict(named.split("=", 1) for named in sys.argv[3:]))
 
 
 Stamp = TypeVar("Stamp")
@@ -135,7 +136,7 @@ class PictureThread(Generic[Stamp]):
 
     def __init__(
         self,
-        model: Path,
+        models: Mapping[str, Path],
         snapshot: Callable[[], tuple[State, State, Stamp]],
         shots: list[Shot[Stamp]],
         failed: Callable[[str], None],
@@ -144,10 +145,10 @@ class PictureThread(Generic[Stamp]):
         self._snapshot = snapshot
         self._shots = shots
         self._failed = failed
-        self._face: Image | None = None
-        self._shown: Image | None = None
+        self._faces: Mapping[str, Image] = {}
+        self._shown: Mapping[str, Image] = self._faces
         self._ending = threading.Event()
-        self._start = partial(PictureProcess, model, world)
+        self._start = partial(PictureProcess, models, world)
         self._process: PictureProcess | None = None
         """None before the first picture: it takes 40 MB."""
         self._thread = threading.Thread(target=self._run, name="pictures", daemon=True)
@@ -156,9 +157,9 @@ class PictureThread(Generic[Stamp]):
         """Begin."""
         self._thread.start()
 
-    def set_face(self, image: Image) -> None:
-        """Show a face on the robot's display from the next picture on; may be called from any thread."""
-        self._face = image
+    def set_face(self, image: Image, robot: str = "") -> None:
+        """Show a face on a robot's display from the next picture on; one thread at a time may call it."""
+        self._faces = {**self._faces, robot: image}
 
     def close(self) -> None:
         self._ending.set()
@@ -187,15 +188,15 @@ class PictureThread(Generic[Stamp]):
 
     def _take(self, shot: Shot[Stamp]) -> None:
         state, appearance, stamp = self._snapshot()
-        face = self._face
-        if shot.drawn is not None and shot.drawn[2] is face and np.abs(shot.drawn[1] - appearance).max() < SAME:
+        faces = self._faces
+        if shot.drawn is not None and shot.drawn[2] is faces and np.abs(shot.drawn[1] - appearance).max() < SAME:
             shot.deliver(shot.drawn[0], stamp)
             return
         if self._process is None:
             self._process = self._start()
             if self._ending.is_set():
                 self._process.close()
-        picture = self._process.draw(shot.camera, shot.size, state, face if face is not self._shown else None)
-        shot.begun, shot.drawn = True, (picture, appearance, face) if shot.begun else None
-        self._shown = face
+        picture = self._process.draw(shot.camera, shot.size, state, faces if faces is not self._shown else None)
+        shot.begun, shot.drawn = True, (picture, appearance, faces) if shot.begun else None
+        self._shown = faces
         shot.deliver(picture, stamp)

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Move the things of a simulated world: a person, a door, and all that a test puts elsewhere."""
+"""Move the things of a simulated world: a person, doors, and all that a test puts elsewhere or lets slip."""
 
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from enum import Enum
 from itertools import pairwise
 from typing import Annotated, Literal
 
@@ -12,7 +13,7 @@ import numpy as np
 from pydantic import ConfigDict, Field, TypeAdapter
 
 from ghostshell_ros.sim.gait import turned
-from ghostshell_ros.sim.world import SimWorld, SimWorldError
+from ghostshell_ros.sim.world import HANDLE, SimWorld, SimWorldError
 from skill_kernel.config.sections import shown
 from skill_kernel.skills.drivers import Pose2D
 
@@ -52,14 +53,36 @@ class _Mover:
         return x, y, math.atan2(by - ay, bx - ax)
 
 
+SLIP_S, SLIPPERY = 1.0, 0.001
+"""Time for which a thing slips, and its friction meanwhile."""
+IN_M = 0.02
+"""A thing is in a space up to so far beside it."""
 ROBOT = "robot"
+"""Name of a world's only robot in an arrangement; several go by their own."""
 MOST_M = 100.0
-_Place = Annotated[list[Annotated[float, Field(ge=-MOST_M, le=MOST_M)]], Field(min_length=2, max_length=3)]
-_ARRANGEMENT = TypeAdapter(dict[str, Literal["open", "shut"] | _Place], config=ConfigDict(strict=True))
+_Place = Annotated[list[Annotated[float, Field(ge=-MOST_M, le=MOST_M)]], Field(min_length=2, max_length=4)]
+_ARRANGEMENT = TypeAdapter(dict[str, Literal["open", "shut", "slip"] | _Place], config=ConfigDict(strict=True))
 
 
-def read_arrangement(text: str) -> dict[str, Pose2D | bool]:
-    """Return the wishes that `text` names, a JSON object: [x, y] or [x, y, yaw], for a door "open" or "shut" (True).
+@dataclass(frozen=True)
+class Spot:
+    """Say where a thing or a robot shall be; `height` is that of the thing's middle in m, None for the one it starts at."""
+
+    pose: Pose2D
+    height: float | None = None
+
+
+class Wish(Enum):
+    """Say what shall happen with a door, or with a thing that a hand holds."""
+
+    OPEN = "open"
+    SHUT = "shut"
+    SLIP = "slip"
+
+
+def read_arrangement(text: str) -> dict[str, Spot | Wish]:
+    """Return the wishes that `text` names, a JSON object: [x, y], [x, y, yaw] or, for a thing, [x, y, yaw, z]; for a door
+    "open" or "shut", for a thing "slip".
 
     Empty text wishes for nothing. Raises SimWorldError for any other text.
     """
@@ -67,34 +90,47 @@ def read_arrangement(text: str) -> dict[str, Pose2D | bool]:
         given = _ARRANGEMENT.validate_json(text.strip() or "{}")
     except ValueError as error:
         raise SimWorldError(
-            'an arrangement is a JSON object of names such as {"robot": [1, 2, 0.5], "office_door": "shut"}: [x, y] or '
-            f'[x, y, yaw] at most {MOST_M:g} m from the middle, "open" or "shut" for a door; not {shown(text)!r}'
+            'an arrangement is a JSON object of names such as {"robot": [1, 2, 0.5], "office_door": "shut"}: [x, y], '
+            f'[x, y, yaw] or [x, y, yaw, z] at most {MOST_M:g} m from the middle, "open" or "shut" for a door, "slip" for '
+            f"what a hand holds; not {shown(text)!r}"
         ) from error
-    return {name: wish == "shut" if isinstance(wish, str) else Pose2D(*(*wish, 0.0)[:3]) for name, wish in given.items()}
+    return {name: Wish(wish) if isinstance(wish, str) else _spot(*wish) for name, wish in given.items()}
+
+
+def _spot(x: float, y: float, yaw: float = 0.0, height: float | None = None) -> Spot:
+    return Spot(Pose2D(x, y, yaw), height)
 
 
 class Stage:
-    """Move the person and the door of a world, which may lack either, and put its things elsewhere at once.
+    """Move the person and the doors of a world, which may lack either, and put its things elsewhere at once.
 
-    It is attached to the world for good; only one thread may use the world meanwhile.
+    A door is a body that slides along a path, or a joint with a handle, which hinges or slides. It is attached to the world
+    for good; only one thread may use the world meanwhile.
     """
 
     def __init__(self, world: SimWorld, start: str = "") -> None:
         """`start` is the keyframe that the robot begins in."""
         self._world, self._start = world, start
+        model = world.model
         self._movers: dict[str, _Mover] = {}
         for name, path, speed, turns in (
             ("person", PERSON_PATH, PERSON_SPEED, True),
             ("office_door", DOOR_PATH, DOOR_SPEED, False),
         ):
-            body = mujoco.mj_name2id(world.model, mujoco.mjtObj.mjOBJ_BODY, name)
-            if body >= 0 and world.model.body_mocapid[body] >= 0:
-                self._movers[name] = _Mover(int(world.model.body_mocapid[body]), path, speed, turns)
+            body = mujoco.mj_name2id(model, mujoco.mjtObj.mjOBJ_BODY, name)
+            if body >= 0 and model.body_mocapid[body] >= 0:
+                self._movers[name] = _Mover(int(model.body_mocapid[body]), path, speed, turns)
         self.movers = tuple(self._movers)
         """Names of what can be moved along its path: "person", "office_door"."""
-        self.doors = tuple(name for name, mover in self._movers.items() if not mover.turns)
+        handles = {name.removesuffix(HANDLE) for name in world.objects() if name.endswith(HANDLE)}
+        self._hinged = tuple(model.joint(i).name for i in range(model.njnt) if model.joint(i).name in handles)
+        self.doors = (*(name for name, mover in self._movers.items() if not mover.turns), *self._hinged)
         """Those that stand nowhere else."""
-        if self._movers:
+        self._robots = {name or ROBOT: robot for name, robot in world.robots.items()}
+        self._slipping: dict[str, float] = {}
+        """Seconds for which a thing is still slippery."""
+        self._friction, self._priority = model.geom_friction.copy(), model.geom_priority.copy()
+        if self._movers or self._hinged:
             world.attach(self._update, self._reset)
 
     def move(self, name: str, forth: bool) -> None:
@@ -109,6 +145,8 @@ class Stage:
         self._show(mover)
 
     def _reset(self) -> None:
+        for name in tuple(self._slipping):
+            self._hold_again(name)
         for name in self._movers:
             self._at_end(name, forth=False)
 
@@ -118,6 +156,23 @@ class Stage:
                 step = mover.speed * dt
                 mover.at += max(-step, min(step, mover.goal - mover.at))
                 self._show(mover)
+        for name, left_s in tuple(self._slipping.items()):
+            self._slipping[name] = left_s - dt
+            if left_s <= dt:
+                self._hold_again(name)
+
+    def _slip(self, name: str) -> None:
+        """Make a thing so slippery for a while that no hand holds it."""
+        model = self._world.model
+        own = model.geom_bodyid == model.body(name).id
+        model.geom_priority[own], model.geom_friction[own] = 2, SLIPPERY
+        self._slipping[name] = SLIP_S
+
+    def _hold_again(self, name: str) -> None:
+        model = self._world.model
+        own = model.geom_bodyid == model.body(name).id
+        model.geom_priority[own], model.geom_friction[own] = self._priority[own], self._friction[own]
+        del self._slipping[name]
 
     def _show(self, mover: _Mover) -> None:
         x, y, direction = mover.point()
@@ -127,10 +182,10 @@ class Stage:
             data.mocap_quat[mover.number] = turned(direction if mover.goal >= mover.at else direction + math.pi)
 
     def _robot_in_doorway(self) -> bool:
-        pose = self._world.base().pose
-        return math.dist((pose.x, pose.y), DOOR_PATH[-1]) < DOORWAY_M
+        poses = (robot.base().pose for robot in self._robots.values())
+        return any(math.dist((pose.x, pose.y), DOOR_PATH[-1]) < DOORWAY_M for pose in poses)
 
-    def arrange(self, wishes: Mapping[str, Pose2D | bool], *, from_start: bool) -> None:
+    def arrange(self, wishes: Mapping[str, Spot | Wish], *, from_start: bool) -> None:
         """Put the named things where they are wished; with `from_start`, put everything else back to its start first.
 
         Simulated time goes on. Raises SimWorldError for what the world does not have or cannot move, before anything is moved.
@@ -144,41 +199,74 @@ class Stage:
         for name, wish in wishes.items():
             if name in self._movers:
                 # A person that is sent again sets out from the beginning of their path.
-                self._at_end(name, forth=wish is True)
-            if not isinstance(wish, bool):
+                self._at_end(name, forth=wish is Wish.SHUT)
+            if isinstance(wish, Spot):
                 self._put(name, wish)
+            elif name in self._hinged:
+                self._swing(name, wish is Wish.OPEN)
+            elif wish is Wish.SLIP:
+                self._slip(name)
         mujoco.mj_forward(self._world.model, self._world.data)
 
-    def _check(self, name: str, wish: Pose2D | bool) -> None:
+    def _check(self, name: str, wish: Spot | Wish) -> None:
         door = name in self.doors
-        if door and not isinstance(wish, bool):
-            raise SimWorldError(f'the door \'{name}\' slides: say "open" or "shut"')
-        if isinstance(wish, bool) and not door:
+        if door and wish not in (Wish.OPEN, Wish.SHUT):
+            raise SimWorldError(f'the door \'{name}\' does not stand anywhere: say "open" or "shut"')
+        if wish in (Wish.OPEN, Wish.SHUT) and not door:
             raise SimWorldError(f"'{name}' is no door; the doors are: {', '.join(self.doors) or 'none'}")
-        if name != ROBOT and not door and name not in self.movable():
-            known = ", ".join((ROBOT, *self.movable(), *self.doors))
+        if not door and name not in self._robots and name not in self.movable():
+            known = ", ".join((*self._robots, *self.movable(), *self.doors))
             raise SimWorldError(f"there is no '{name}' that can be moved; there is: {known}")
+        if wish is Wish.SLIP and not self._loose(name):
+            raise SimWorldError(f"no hand holds '{name}'; what may slip is a thing that lies loose")
+        if isinstance(wish, Spot) and name in self._robots and self._robots[name].fixed:
+            raise SimWorldError(f"'{name}' stands fast; it cannot be put elsewhere")
 
     def movable(self) -> tuple[str, ...]:
-        """Return the names of what can be put anywhere, besides the robot."""
-        model = self._world.model
+        """Return the names of what can be put anywhere, besides the robots."""
+        model, bases = self._world.model, {robot.base_id for robot in self._robots.values()}
+        bodies = {name: mujoco.mj_name2id(model, mujoco.mjtObj.mjOBJ_BODY, name) for name in self._world.objects()}
         return tuple(
             name
-            for name in self._world.objects()
+            for name, number in bodies.items()
             if name not in self.doors
-            and (number := model.body(name).id) != self._world.base_id
+            and number >= 0
+            and number not in bases
             and (model.body_mocapid[number] >= 0 or model.body_dofnum[number] == 6)
         )
 
-    def _put(self, name: str, spot: Pose2D) -> None:
-        model, data = self._world.model, self._world.data
-        body = self._world.base_id if name == ROBOT else model.body(name).id
+    def _loose(self, name: str) -> bool:
+        return name in self.movable() and int(self._world.model.body(name).dofnum[0]) == 6
+
+    def _put(self, name: str, spot: Spot) -> None:
+        if name in self._robots:
+            self._robots[name].put(spot.pose)
+            return
+        model, data, pose = self._world.model, self._world.data, spot.pose
+        body = model.body(name).id
         if (mocap := int(model.body_mocapid[body])) >= 0:
-            data.mocap_pos[mocap][:2], data.mocap_quat[mocap] = (spot.x, spot.y), turned(spot.yaw)
+            data.mocap_pos[mocap][:2], data.mocap_quat[mocap] = (pose.x, pose.y), turned(pose.yaw)
             return
         joint = model.body_jntadr[body]
         at, speed = int(model.jnt_qposadr[joint]), int(model.jnt_dofadr[joint])
-        data.qpos[at : at + 2], data.qpos[at + 3 : at + 7] = (spot.x, spot.y), turned(spot.yaw)
-        if name != ROBOT:
-            data.qpos[at + 2] = model.body_pos[body][2]
+        height = model.body_pos[body][2] if spot.height is None else spot.height
+        data.qpos[at : at + 3], data.qpos[at + 3 : at + 7] = (pose.x, pose.y, height), turned(pose.yaw)
         data.qvel[speed : speed + 6] = 0.0
+
+    def _swing(self, name: str, opened: bool) -> None:
+        """Have a door open or shut at once; what lies in a drawer goes with it."""
+        model, data = self._world.model, self._world.data
+        joint = model.joint(name)
+        way = np.array(data.joint(name).xaxis) * (joint.range[int(opened)] - data.joint(name).qpos[0])
+        drawer = joint.type[0] == mujoco.mjtJoint.mjJNT_SLIDE
+        for thing in self._lying_in(f"{name}_space") if drawer else ():
+            at = int(model.jnt_qposadr[model.body(thing).jntadr[0]])
+            data.qpos[at : at + 3] += way
+        data.joint(name).qpos[0], data.joint(name).qvel[0] = joint.range[int(opened)], 0.0
+
+    def _lying_in(self, space: str) -> list[str]:
+        """Return the loose things whose middle is in the box of a site."""
+        data, site = self._world.data, self._world.data.site(space)
+        size, turn = self._world.model.site(space).size, site.xmat.reshape(3, 3)
+        loose = [name for name in self.movable() if self._loose(name)]
+        return [name for name in loose if (np.abs(turn.T @ (data.body(name).xpos - site.xpos)) <= size + IN_M).all()]

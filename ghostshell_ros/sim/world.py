@@ -1,17 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Simulate a robot in its surroundings in MuJoCo, without ROS: step, read and render it. Deterministic."""
+"""Simulate robots in their surroundings in MuJoCo, without ROS: step, read and render them. Deterministic."""
 
-import math
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
-from ghostshell_ros.sim.gait import euler
-from skill_kernel.skills.drivers import Pose2D
+from ghostshell_ros.sim.robot import SimRobot
+from ghostshell_ros.sim.robot import SimWorldError as SimWorldError
 
 if "MUJOCO_GL" not in os.environ and not os.environ.get("DISPLAY"):
     os.environ["MUJOCO_GL"] = "egl"  # MuJoCo reads it once, while it is imported
@@ -31,82 +29,59 @@ CONTROL_S = 0.005
 ASLEEP_SPEED, ASLEEP_S = 0.01, 1.0
 """Forces are in balance once nothing was faster than this [m/s, rad/s] for this long."""
 
+FIRST_BIT = 4
+"""Of several robots each touches the others by a bit of its own from this on; the models use those below."""
+HANDLE = "_handle"
+"""End of the name of a site that is a door's handle, after the name of the door and its joint."""
+
 Image = npt.NDArray[np.uint8]
 State = npt.NDArray[np.float64]
 _STATE = mujoco.mjtState.mjSTATE_INTEGRATION
 
 
-class SimWorldError(ValueError):
-    """Say that the world cannot do what was asked; the message names the fault and what there is instead."""
-
-
-@dataclass(frozen=True)
-class BaseState:
-    """Hold the state of the robot's base.
-
-    It is the planar pose, height in m, roll and pitch in rad (REP 103: a positive pitch is nose down), the orientation in the
-    world as (w, x, y, z), and the velocity in the base's own frame in m/s and rad/s.
-    """
-
-    pose: Pose2D
-    height: float
-    roll: float
-    pitch: float
-    orientation: tuple[float, ...]
-    linear_velocity: tuple[float, ...]
-    angular_velocity: tuple[float, ...]
-
-
 class SimWorld:
-    """Step, read and render a robot's model in one of `WORLDS`.
+    """Step, read and render one robot or several in one of `WORLDS`.
 
-    One thread at a time may use it. Rendering must stay on the thread that rendered first, because a GL context belongs to
-    a thread.
+    One thread at a time may use it and its robots. Rendering must stay on the thread that rendered first, because a GL
+    context belongs to a thread.
     """
 
-    def __init__(self, model: str | Path, *, world: str = "desk") -> None:
-        """Load `model` (absolute, or relative to `ROOT`) and put it into `world` ("" for nothing).
+    def __init__(self, models: str | Path | Mapping[str, str | Path], *, world: str = "desk") -> None:
+        """Load a robot's model, or those of several by their names, and put them into `world` ("" for nothing).
 
-        Raises SimWorldError if there is no such file or world, if it does not compile, or if it has no body `base_link`
-        that stands fast or has a free joint.
+        Models are absolute, or relative to `ROOT`. All that belongs to one of several robots is named `<robot>/<name>`; they
+        touch each other, and the model with the least timestep says how physics is computed. Raises SimWorldError if there
+        is no such file or world, if it does not compile, or if a robot has no base (see SimRobot).
         """
-        path = Path(model) if Path(model).is_absolute() else ROOT / model
-        if not path.is_file():
-            raise SimWorldError(f"there is no model '{path}'; name it absolutely or below {ROOT}")
+        named = models if isinstance(models, Mapping) else {"": models}
+        paths = {name: Path(model) if Path(model).is_absolute() else ROOT / model for name, model in named.items()}
+        for path in paths.values():
+            if not path.is_file():
+                raise SimWorldError(f"there is no model '{path}'; name it absolutely or below {ROOT}")
         surroundings = WORLDS / f"{world}.xml"
         if world and not surroundings.is_file():
             known = ", ".join(sorted(p.stem for p in WORLDS.glob("*.xml")))
             raise SimWorldError(f"there is no world '{world}'; the worlds are {known}")
-        includes = [path, surroundings] if world else [path]
-        xml = "<mujoco>" + "".join(f'<include file="{p}"/>' for p in includes) + "</mujoco>"
+        shown = ", ".join(f"'{path}'" for path in paths.values())
         try:
-            self.model = mujoco.MjModel.from_xml_string(xml)
+            self.model = _compiled(paths, surroundings if world else None)
         except ValueError as error:
-            raise SimWorldError(f"model '{path}' does not compile: {error}") from error
+            raise SimWorldError(f"model {shown} does not compile: {error}") from error
         self.data = mujoco.MjData(self.model)
-        self.base_id = mujoco.mj_name2id(self.model, mujoco.mjtObj.mjOBJ_BODY, "base_link")
-        if self.base_id < 0 or self.model.body_dofnum[self.base_id] not in (0, 6):
-            raise SimWorldError(f"model '{path}' has no body 'base_link' that stands fast or has a free joint")
-        self._fixed = not self.model.body_dofnum[self.base_id]
-        base_joint = self.model.body_jntadr[self.base_id]
-        self._base_qpos, self._base_dof = -1, -1
-        if not self._fixed:
-            self._base_qpos, self._base_dof = int(self.model.jnt_qposadr[base_joint]), int(self.model.jnt_dofadr[base_joint])
-        joints = self.model.actuator_trnid[:, 0]
-        self.joint_names = tuple(self.model.joint(joint).name for joint in joints)
-        """Names of the position-controlled joints in the order of the model's actuators."""
-        self._qpos, self._dofs = self.model.jnt_qposadr[joints], self.model.jnt_dofadr[joints]
+        try:
+            self.robots = {name: SimRobot(self.model, self.data, name) for name in paths}
+        except SimWorldError as error:
+            raise SimWorldError(f"model {shown} cannot be used: {error}") from error
+        self.robot = next(iter(self.robots.values()))
+        """The first robot, which is the only one of most worlds."""
         self._still_s = 0.0
         self._asleep: State | None = None
         """The inputs and positions with which everything had come to rest; None while something moves."""
         self._attached: list[tuple[Callable[[float], None], Callable[[], None]]] = []
         self._control_steps = max(1, round(CONTROL_S / self.timestep))
         self._renderers: dict[tuple[int, int], mujoco.Renderer] = {}
-        named = (i for i in range(self.model.ntex) if self.model.texture(i).name.endswith("_face"))
-        self.face_texture = next(named, None)
-        """Number of the model's texture for the robot's display (the first named `*_face`), or None without one."""
-        self._outdated: set[tuple[int, int]] = set()
-        """Sizes whose renderer has not loaded the newest face."""
+        self._outdated: dict[tuple[int, int], set[int]] = {}
+        """Textures of faces that the renderer of a size has not loaded anew."""
         self.reset()
 
     @property
@@ -139,6 +114,8 @@ class SimWorld:
                 known = [self.model.key(i).name for i in range(self.model.nkey)]
                 raise SimWorldError(f"the model has no keyframe '{keyframe}' (there are: {', '.join(known) or 'none'})")
             mujoco.mj_resetDataKeyframe(self.model, self.data, number)
+        for robot in self.robots.values():
+            robot.reset()
         for _, reset in self._attached:
             reset()
         self.step(round(settle_s / self.timestep))
@@ -184,71 +161,9 @@ class SimWorld:
         """Advance by `dt` seconds, rounded to whole steps."""
         self.step(max(0, round(dt / self.timestep)))
 
-    def place(self, joints: Mapping[str, float], height: float) -> None:
-        """Put the robot upright over its start at once, at a height in m, with joints (rad) that are also their targets. A base
-        that stands fast stays where it is."""
-        self.set_joint_targets(joints)
-        for name, position in joints.items():
-            self.data.qpos[self._qpos[self.joint_names.index(name)]] = position
-        if not self._fixed:
-            self.data.qpos[self._base_qpos + 2] = height
-        mujoco.mj_forward(self.model, self.data)
-
-    def set_joint_targets(self, targets: Mapping[str, float]) -> None:
-        """Set position targets in rad by joint; the others keep theirs.
-
-        Raises SimWorldError for an unknown joint or a target that is no finite number; nothing is set then.
-        """
-        for name, target in targets.items():
-            if name not in self.joint_names:
-                raise SimWorldError(f"there is no joint '{name}'; the joints are {', '.join(self.joint_names)}")
-            if not math.isfinite(target):
-                raise SimWorldError(f"target {target} of joint '{name}' is not a finite number")
-        for name, target in targets.items():
-            self.data.ctrl[self.joint_names.index(name)] = target
-
-    def joint_positions(self) -> dict[str, float]:
-        """Return the positions in rad by joint."""
-        return self._by_joint(self.data.qpos[self._qpos])
-
-    def joint_velocities(self) -> dict[str, float]:
-        """Return the velocities in rad/s by joint."""
-        return self._by_joint(self.data.qvel[self._dofs])
-
-    def speed(self) -> float:
-        """Return the largest speed of a controlled joint or of the base, along or about an axis [rad/s, m/s]."""
-        base = () if self._fixed else self.data.qvel[self._base_dof : self._base_dof + 6]
-        return float(np.abs((*base, *self.data.qvel[self._dofs])).max())
-
-    def joint_efforts(self) -> dict[str, float]:
-        """Return the torques of the servos in N m by joint."""
-        return self._by_joint(self.data.actuator_force)
-
-    def _by_joint(self, values: State) -> dict[str, float]:
-        return dict(zip(self.joint_names, values.tolist(), strict=True))
-
-    def base(self) -> BaseState:
-        """Return the state of the robot's base in the odom frame, which is the world's."""
-        if self._fixed:
-            x, y, height = self.data.xpos[self.base_id].tolist()
-            turned = self.data.xquat[self.base_id]
-            roll, pitch, yaw = euler(turned)
-            return BaseState(Pose2D(x, y, yaw), height, roll, pitch, tuple(turned.tolist()), (0.0,) * 3, (0.0,) * 3)
-        q, v = self._base_qpos, self._base_dof
-        x, y, height = self.data.qpos[q : q + 3].tolist()
-        orientation = self.data.qpos[q + 3 : q + 7]
-        roll, pitch, yaw = euler(orientation)
-        rotation = self.data.xmat[self.base_id].reshape(3, 3)
-        parts = orientation, rotation.T @ self.data.qvel[v : v + 3], self.data.qvel[v + 3 : v + 6]
-        return BaseState(Pose2D(x, y, yaw), height, roll, pitch, *(tuple(part.tolist()) for part in parts))
-
-    def sensor(self, name: str) -> tuple[float, ...]:
-        """Return the reading of one of the model's sensors, in MuJoCo's unit and the sensor's frame."""
-        return tuple(self.data.sensor(name).data.tolist())
-
-    def set_face(self, image: Image) -> None:
-        """Show an image (height x width x 3, any size) on the robot's display. A robot without a display shows none."""
-        texture = self.face_texture
+    def set_face(self, image: Image, robot: str = "") -> None:
+        """Show an image (height x width x 3, any size) on a robot's display. A robot without a display shows none."""
+        texture = self.robots[robot].face_texture
         if texture is None:
             return
         width, height = int(self.model.tex_width[texture]), int(self.model.tex_height[texture])
@@ -257,15 +172,23 @@ class SimWorld:
         pixels = image[rows][:, columns]
         start = int(self.model.tex_adr[texture])
         self.model.tex_data[start : start + pixels.size] = pixels.reshape(-1)
-        self._outdated = set(self._renderers)
+        for size in self._renderers:
+            self._outdated.setdefault(size, set()).add(texture)
 
     def objects(self) -> dict[str, tuple[list[float], list[float]]]:
-        """Return position in m and orientation (w, x, y, z) of every named body that stands in the world by itself."""
+        """Return position in m and orientation (w, x, y, z) of every named body that stands in the world by itself, and of the
+        handle of every door (a site `<door>_handle`)."""
+        model, data = self.model, self.data
         found = {}
-        for body in range(1, self.model.nbody):
-            name = self.model.body(body).name
-            if name and self.model.body_parentid[body] == 0:
-                found[name] = (self.data.xpos[body].tolist(), self.data.xquat[body].tolist())
+        for body in range(1, model.nbody):
+            name = model.body(body).name
+            if name and model.body_parentid[body] == 0:
+                found[name] = (data.xpos[body].tolist(), data.xquat[body].tolist())
+        turned = np.empty(4)
+        for site in range(model.nsite):
+            if (name := model.site(site).name).endswith(HANDLE):
+                mujoco.mju_mat2Quat(turned, data.site_xmat[site])
+                found[name] = (data.site_xpos[site].tolist(), turned.tolist())
         return found
 
     def cameras(self) -> tuple[str, ...]:
@@ -292,11 +215,10 @@ class SimWorld:
                     "install libegl1 and libgl1-mesa-dri, or libosmesa6 and set MUJOCO_GL=osmesa"
                 ) from error
         renderer = self._renderers[size]
-        if size in self._outdated:
-            self._outdated.remove(size)
+        for texture in self._outdated.pop(size, ()):
             if renderer._gl_context is not None:
                 renderer._gl_context.make_current()
-            mujoco.mjr_uploadTexture(self.model, renderer._mjr_context, self.face_texture)
+            mujoco.mjr_uploadTexture(self.model, renderer._mjr_context, texture)
         renderer.update_scene(self.data, camera)
         return np.array(renderer.render(), dtype=np.uint8)
 
@@ -305,3 +227,23 @@ class SimWorld:
         for renderer in self._renderers.values():
             renderer.close()
         self._renderers.clear()
+
+
+def _compiled(paths: Mapping[str, Path], surroundings: Path | None) -> mujoco.MjModel:
+    """Return the model of one nameless robot, or of several by name, in its surroundings. Raises ValueError."""
+    if "" in paths:
+        files = [paths[""], *([surroundings] if surroundings else [])]
+        return mujoco.MjModel.from_xml_string("<mujoco>" + "".join(f'<include file="{f}"/>' for f in files) + "</mujoco>")
+    whole = mujoco.MjSpec.from_file(str(surroundings)) if surroundings else mujoco.MjSpec()
+    parts = {name: mujoco.MjSpec.from_file(str(path)) for name, path in paths.items()}
+    finest = min(parts.values(), key=lambda part: part.option.timestep)
+    for setting in ("timestep", "integrator", "cone", "impratio"):
+        setattr(whole.option, setting, getattr(finest.option, setting))
+    every = sum(FIRST_BIT << i for i in range(len(parts)))
+    for i, (name, part) in enumerate(parts.items()):
+        for geom in part.geoms:
+            if geom.contype:
+                geom.contype |= FIRST_BIT << i
+                geom.conaffinity |= every & ~(FIRST_BIT << i)
+        whole.attach(part, prefix=f"{name}/", frame=whole.worldbody.add_frame())
+    return whole.compile()

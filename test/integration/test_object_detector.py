@@ -75,7 +75,7 @@ class Camera(RuntimeNode):
 def picture() -> np.ndarray:
     """Return a person, a ball and a chair in the hallway, by Kalos's camera."""
     world = SimWorld("robots/kalos/kalos.xml", world="building")
-    Legged(world)
+    Legged(world, world.robot)
     world.step(400)
     at = world.model.jnt_qposadr[world.model.body("ball").jntadr[0]]
     world.data.qpos[at : at + 3] = BALL_M, 0.4, 0.11

@@ -81,9 +81,9 @@ class CocoSim:
         if "until_reset" in skill.injected:
             injected["until_reset"] = until_reset
         self._clear()
-        started, before = self.world.time, self.world.base().pose
+        started, before = self.world.time, self.world.robot.base().pose
         result = skill.function(**given, **injected)
-        after, seconds = self.world.base(), self.world.time - started
+        after, seconds = self.world.robot.base(), self.world.time - started
         self._observe()
         dx, dy = after.pose.x - before.x, after.pose.y - before.y
         forward = dx * math.cos(before.yaw) + dy * math.sin(before.yaw)
@@ -119,21 +119,21 @@ class CocoSim:
         self.world.advance(seconds)
 
     def _clear(self) -> None:
-        base = self.world.base()
+        base = self.world.robot.base()
         self._yaw, self._last_yaw = 0.0, base.pose.yaw
         self._tilt, self._beyond, self._speed = tilt(self.world), 0.0, 0.0
         self._rolls, self._pitches = [base.roll], [base.pitch]
         self._targets = joint_targets(self.world)
 
     def _observe(self) -> None:
-        base, limits = self.world.base(), config().joints
+        base, limits = self.world.robot.base(), config().joints
         turned = base.pose.yaw - self._last_yaw
         self._yaw += math.atan2(math.sin(turned), math.cos(turned))
         self._last_yaw = base.pose.yaw
         self._tilt = max(self._tilt, tilt(self.world))
         self._rolls.append(base.roll)
         self._pitches.append(base.pitch)
-        for joint, position in self.world.joint_positions().items():
+        for joint, position in self.world.robot.joint_positions().items():
             over = max(position - limits[joint].upper, limits[joint].lower - position)
             self._beyond = max(self._beyond, over)
         targets = joint_targets(self.world)

@@ -21,9 +21,9 @@ class KalosSim:
 
     def __init__(self) -> None:
         self.world = SimWorld(MODEL, world="building")
-        self.gait = Legged(self.world).gait
+        self.gait = Legged(self.world, self.world.robot).gait
         self.stage = Stage(self.world)
-        self.lidar = Lidar(self.world)
+        self.lidar = Lidar(self.world, self.world.robot)
         self.clear()
 
     def clear(self) -> None:
@@ -37,9 +37,9 @@ class KalosSim:
                 self.gait.command(*velocity)
             if posture:
                 self.gait.set_posture(posture)
-            yaw = self.world.base().pose.yaw
+            yaw = self.world.robot.base().pose.yaw
             self.world.advance(COMMAND_S)
-            base = self.world.base()
+            base = self.world.robot.base()
             self.turned += math.remainder(base.pose.yaw - yaw, math.tau)
             self.tilt, self.lowest = max(self.tilt, tilt(self.world)), min(self.lowest, base.height)
 

@@ -94,7 +94,7 @@ class SimDrivers:
             self._command({joint: float(np.interp(now, times, table[:, i])) for i, joint in enumerate(joints)})
             self._tick()
         if goal_tolerance > 0.0:
-            measured = self.world.joint_positions()
+            measured = self.world.robot.joint_positions()
             far = [j for i, j in enumerate(joints) if abs(measured[j] - table[-1, i]) > goal_tolerance]
             if far:
                 return DriverResult(False, 404, f"joint '{far[0]}' did not come within {goal_tolerance} rad")
@@ -125,7 +125,7 @@ class SimDrivers:
 
     def joint_positions(self) -> Mapping[str, float]:
         """Measured positions."""
-        return self.world.joint_positions()
+        return self.world.robot.joint_positions()
 
     def query_memory(self, question: str, *, stop: StopEvent, timeout_s: float = 5.0) -> MemoryAnswer:
         """There is no memory here."""
@@ -134,7 +134,7 @@ class SimDrivers:
 
     def odometry(self) -> Pose2D | None:
         """Return the base's pose, or None if the robot is to have none."""
-        return self.world.base().pose if self._with_odometry else None
+        return self.world.robot.base().pose if self._with_odometry else None
 
     def _command(self, wanted: Mapping[str, float]) -> None:
         current = joint_targets(self.world)
@@ -144,7 +144,7 @@ class SimDrivers:
             reach = limits.max_velocity * PERIOD_S
             value = min(max(value, current[joint] - reach), current[joint] + reach)
             targets[joint] = min(max(value, limits.lower), limits.upper)
-        self.world.set_joint_targets(targets)
+        self.world.robot.set_joint_targets(targets)
 
     def _tick(self) -> None:
         self.world.advance(PERIOD_S)

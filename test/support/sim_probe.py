@@ -13,17 +13,17 @@ FELL_AT_RAD = math.radians(50.0)
 
 def joint_limits(world: SimWorld) -> dict[str, tuple[float, float]]:
     """Return the lower and upper limit of each controlled joint in rad, as the model has them."""
-    return {name: tuple(map(float, world.model.joint(name).range)) for name in world.joint_names}
+    return {name: tuple(map(float, world.model.joint(name).range)) for name in world.robot.joint_names}
 
 
 def joint_targets(world: SimWorld) -> dict[str, float]:
     """Return the targets that are set, in rad by joint."""
-    return dict(zip(world.joint_names, map(float, world.data.ctrl), strict=True))
+    return dict(zip(world.robot.joint_names, map(float, world.data.ctrl), strict=True))
 
 
 def tilt(world: SimWorld) -> float:
     """Return the angle between the base's z axis and the vertical in rad."""
-    return math.acos(max(-1.0, min(1.0, float(world.data.xmat[world.base_id][8]))))
+    return math.acos(max(-1.0, min(1.0, float(world.data.xmat[world.robot.base_id][8]))))
 
 
 def upright(world: SimWorld) -> bool:

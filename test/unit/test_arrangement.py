@@ -13,12 +13,12 @@ pytest.importorskip("mujoco")
 from sim_probe import arrived, upright
 
 from ghostshell_ros.sim.parts import Legged, Lidar
-from ghostshell_ros.sim.stage import Stage, read_arrangement
+from ghostshell_ros.sim.stage import Spot, Stage, Wish, read_arrangement
 from ghostshell_ros.sim.world import SimWorld, SimWorldError
 from skill_kernel.skills.drivers import Pose2D
 
 WORLD = SimWorld("robots/kalos/kalos.xml", world="building")
-STAGE, LEGGED = Stage(WORLD), Legged(WORLD)
+STAGE, LEGGED = Stage(WORLD), Legged(WORLD, WORLD.robot)
 
 
 @pytest.fixture
@@ -36,10 +36,10 @@ def at(name: str) -> tuple[float, float]:
 def test_the_robot_stands_where_it_is_put_and_goes_on_standing(stage: Stage) -> None:
     WORLD.advance(1.0)
     before = WORLD.time
-    stage.arrange({"robot": Pose2D(9.5, 2.0, 1.2)}, from_start=True)
+    stage.arrange({"robot": Spot(Pose2D(9.5, 2.0, 1.2))}, from_start=True)
     assert WORLD.time == before, "whoever hears its clock must not see it go back"
     WORLD.advance(1.0)
-    base = WORLD.base()
+    base = WORLD.robot.base()
     assert (base.pose.x, base.pose.y, base.pose.yaw) == pytest.approx((9.5, 2.0, 1.2), abs=0.03)
     assert upright(WORLD) and 0.27 < base.height < 0.31 and LEGGED.gait.state == "stand"
 
@@ -56,7 +56,11 @@ def test_what_sat_and_was_on_its_way_stands_at_rest_after_a_reset(stage: Stage) 
 
 
 def test_things_are_put_on_the_floor_and_stay_there(stage: Stage) -> None:
-    spots = {"ball": Pose2D(8.5, 3.0, 0.0), "chair_spare": Pose2D(4.0, 0.7, 3.1), "person": Pose2D(-1.0, 0.2, 1.0)}
+    spots = {
+        "ball": Spot(Pose2D(8.5, 3.0, 0.0)),
+        "chair_spare": Spot(Pose2D(4.0, 0.7, 3.1)),
+        "person": Spot(Pose2D(-1.0, 0.2, 1.0)),
+    }
     stage.arrange(spots, from_start=True)
     WORLD.advance(1.0)
     assert at("ball") == pytest.approx((8.5, 3.0), abs=0.02)
@@ -64,18 +68,18 @@ def test_things_are_put_on_the_floor_and_stay_there(stage: Stage) -> None:
 
 
 def test_only_what_is_named_moves_when_nothing_begins_anew(stage: Stage) -> None:
-    stage.arrange({"ball": Pose2D(8.5, 3.0, 0.0), "robot": Pose2D(5.0, 0.0, 0.0)}, from_start=True)
+    stage.arrange({"ball": Spot(Pose2D(8.5, 3.0, 0.0)), "robot": Spot(Pose2D(5.0, 0.0, 0.0))}, from_start=True)
     WORLD.advance(0.2)
-    stage.arrange({"person": Pose2D(6.5, 0.0, math.pi)}, from_start=False)
+    stage.arrange({"person": Spot(Pose2D(6.5, 0.0, math.pi))}, from_start=False)
     WORLD.advance(0.2)
     assert at("person") == (6.5, 0.0) and at("ball") == pytest.approx((8.5, 3.0), abs=0.02)
-    assert WORLD.base().pose.x == pytest.approx(5.0, abs=0.03)
+    assert WORLD.robot.base().pose.x == pytest.approx(5.0, abs=0.03)
     # The lidar sees who stands there.
-    assert float(Lidar(WORLD).scan()[165:196].min()) == pytest.approx(1.5 - 0.28 - 0.2, abs=0.15)
+    assert float(Lidar(WORLD, WORLD.robot).scan()[165:196].min()) == pytest.approx(1.5 - 0.28 - 0.2, abs=0.15)
 
 
 def test_a_door_is_shut_at_once_and_opens_again_by_itself_only_when_told(stage: Stage) -> None:
-    stage.arrange({"office_door": True}, from_start=True)
+    stage.arrange({"office_door": Wish.SHUT}, from_start=True)
     assert at("office_door") == pytest.approx((5.25, 1.14))
     WORLD.advance(0.5)
     assert at("office_door") == pytest.approx((5.25, 1.14))
@@ -98,17 +102,20 @@ def test_a_door_is_shut_at_once_and_opens_again_by_itself_only_when_told(stage: 
         ('{"ball": true}', r"\[x, y\]"),
         ('{"moon": [1, 2]}', "no 'moon'"),
         ('{"chair_office": [1, 2]}', "no 'chair_office'"),
-        ('{"office_door": [1, 2]}', "slides"),
+        ('{"office_door": [1, 2]}', "does not stand"),
         ('{"ball": "shut"}', "no door"),
     ],
 )
 def test_an_arrangement_that_cannot_be_is_refused_before_anything_moves(stage: Stage, text: str, says: str) -> None:
     before = at("ball")
     with pytest.raises(SimWorldError, match=says):
-        stage.arrange({"ball": Pose2D(8.5, 3.0, 0.0), **read_arrangement(text)}, from_start=True)
+        stage.arrange({"ball": Spot(Pose2D(8.5, 3.0, 0.0)), **read_arrangement(text)}, from_start=True)
     assert at("ball") == before
 
 
 def test_no_text_is_the_world_as_it_starts() -> None:
     assert read_arrangement(" ") == {}
-    assert read_arrangement('{"office_door": "shut", "ball": [1, 2]}') == {"office_door": True, "ball": Pose2D(1.0, 2.0, 0.0)}
+    assert read_arrangement('{"office_door": "shut", "ball": [1, 2]}') == {
+        "office_door": Wish.SHUT,
+        "ball": Spot(Pose2D(1.0, 2.0, 0.0)),
+    }

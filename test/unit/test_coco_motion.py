@@ -154,7 +154,7 @@ def test_push_ups_move_the_body_up_and_down() -> None:
     sim = CocoSim()
     heights: list[float] = []
     observe = sim._observe
-    sim._observe = lambda: (observe(), heights.append(sim.world.base().height * 100))
+    sim._observe = lambda: (observe(), heights.append(sim.world.robot.base().height * 100))
     measured = sim.run("spider_push_up", duration=4)
     _stood(measured)
     assert min(heights) < 4 and max(heights) > 7.5
@@ -214,12 +214,12 @@ def test_stopped_at_any_moment_it_stands_stable_within_its_stop_time(name: str, 
     assert measured.result.interrupted and not measured.result.ok
     assert measured.seconds - after <= measured.stop_bound_s
     assert measured.peak_tilt < FELL_DEG
-    still = sim.world.base().pose
+    still = sim.world.robot.base().pose
     sim.settle(1.0)
     feet = [float(sim.world.data.geom(f"foot{leg}").xpos[2]) for leg in (1, 2, 3, 4)]
     assert upright(sim.world) and math.degrees(tilt(sim.world)) < 3
     assert name == "spider_sit" or max(feet) < 0.012
-    moved = sim.world.base().pose
+    moved = sim.world.robot.base().pose
     assert math.hypot(moved.x - still.x, moved.y - still.y) < 0.02
 
 

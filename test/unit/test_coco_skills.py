@@ -127,7 +127,7 @@ def test_a_repeated_motion_goes_on_until_its_reset(name: str, times_s: float) ->
 
     def watch() -> None:
         observe()
-        if max(map(abs, sim.world.joint_velocities().values())) > 0.3:
+        if max(map(abs, sim.world.robot.joint_velocities().values())) > 0.3:
             moving.append(sim.world.time)
 
     sim._observe = watch
@@ -141,7 +141,7 @@ def test_the_head_points_where_it_is_told(yaw: float, pitch: float) -> None:
     sim = CocoSim()
     sim.run("head_pose", yaw=yaw, pitch=pitch)
     sim.settle(0.3)
-    joints = sim.world.joint_positions()
+    joints = sim.world.robot.joint_positions()
     assert math.degrees(joints["head_yaw"]) == pytest.approx(yaw, abs=2)
     assert math.degrees(joints["head_pitch"]) == pytest.approx(pitch, abs=3)
     forward = sim.world.data.body("head").xmat.reshape(3, 3)[:, 0]
@@ -156,12 +156,12 @@ def test_head_acts_move_the_right_joint_and_come_back_to_where_the_head_was() ->
         sim.run("head_pose", yaw=20, pitch=5)
         seen: list[dict[str, float]] = []
         observe = sim._observe
-        sim._observe = lambda observe=observe, seen=seen, sim=sim: (observe(), seen.append(sim.world.joint_positions()))
+        sim._observe = lambda observe=observe, seen=seen, sim=sim: (observe(), seen.append(sim.world.robot.joint_positions()))
         sim.run("head_act", action=action)
         sim.settle(0.3)
         spans = {j: max(s[j] for s in seen) - min(s[j] for s in seen) for j in ("head_yaw", "head_pitch")}
         assert spans[joint] > 0.3 and spans[joint] == max(spans.values())
-        end = sim.world.joint_positions()
+        end = sim.world.robot.joint_positions()
         assert math.degrees(end["head_yaw"]) == pytest.approx(20, abs=2)
         assert math.degrees(end["head_pitch"]) == pytest.approx(5, abs=2)
 
@@ -171,7 +171,7 @@ def test_a_longer_nod_has_more_beats() -> None:
         sim = CocoSim()
         pitch: list[float] = []
         observe = sim._observe
-        sim._observe = lambda: (observe(), pitch.append(sim.world.joint_positions()["head_pitch"]))
+        sim._observe = lambda: (observe(), pitch.append(sim.world.robot.joint_positions()["head_pitch"]))
         sim.run("head_act", action="nod", duration=duration)
         return sum(1 for a, b in pairwise(pitch) if a >= -0.15 > b)
 
@@ -182,13 +182,13 @@ def test_an_ear_swings_alone_between_its_angles_and_ends_upright() -> None:
     sim = CocoSim()
     seen: list[dict[str, float]] = []
     observe = sim._observe
-    sim._observe = lambda: (observe(), seen.append(sim.world.joint_positions()))
+    sim._observe = lambda: (observe(), seen.append(sim.world.robot.joint_positions()))
     sim.run("ear_swing", side="right", start_angle=-60, end_angle=30, speed=40, duration=4)
     sim.settle(0.3)
     right = [math.degrees(s["ear_right"]) for s in seen]
     assert min(right) == pytest.approx(-60, abs=6) and max(right) == pytest.approx(30, abs=6)
     assert max(abs(s["ear_left"]) for s in seen) < 0.03
-    assert abs(sim.world.joint_positions()["ear_right"]) < 0.03
+    assert abs(sim.world.robot.joint_positions()["ear_right"]) < 0.03
 
 
 def test_every_expression_has_a_drawing_and_every_tune_notes() -> None:

@@ -50,20 +50,20 @@ def test_urdf_weighs_what_the_model_weighs(world: SimWorld) -> None:
 
 def test_it_stands_by_itself_and_the_imu_feels_gravity(world: SimWorld) -> None:
     world.advance(2.0)
-    base = world.base()
+    base = world.robot.base()
     assert upright(world)
     assert 0.05 < base.height < 0.09
     assert math.hypot(base.pose.x, base.pose.y) < 0.005
-    assert world.sensor("accelerometer") == pytest.approx((0.0, 0.0, 9.81), abs=0.2)
-    assert world.sensor("gyro") == pytest.approx((0.0, 0.0, 0.0), abs=0.05)
-    assert world.sensor("orientation") == pytest.approx(world.base().orientation, abs=1e-3)
+    assert world.robot.sensor("accelerometer") == pytest.approx((0.0, 0.0, 9.81), abs=0.2)
+    assert world.robot.sensor("gyro") == pytest.approx((0.0, 0.0, 0.0), abs=0.05)
+    assert world.robot.sensor("orientation") == pytest.approx(world.robot.base().orientation, abs=1e-3)
 
 
 def test_the_same_targets_give_the_same_world_to_the_last_bit() -> None:
     def trace() -> bytes:
         world = SimWorld(config().model)
         for k in range(50):
-            world.set_joint_targets({"leg1_knee": 0.5 * math.sin(k / 5), "leg4_coxa": 0.4 * math.cos(k / 7)})
+            world.robot.set_joint_targets({"leg1_knee": 0.5 * math.sin(k / 5), "leg4_coxa": 0.4 * math.cos(k / 7)})
             world.advance(0.02)
         return world.data.qpos.tobytes()
 
@@ -80,17 +80,17 @@ def test_time_advances_by_whole_steps(world: SimWorld) -> None:
 def test_a_bad_target_is_refused_as_a_whole(world: SimWorld) -> None:
     before = joint_targets(world)
     with pytest.raises(SimWorldError, match="no joint 'leg9_knee'"):
-        world.set_joint_targets({"leg1_knee": 0.3, "leg9_knee": 0.1})
+        world.robot.set_joint_targets({"leg1_knee": 0.3, "leg9_knee": 0.1})
     with pytest.raises(SimWorldError, match="not a finite number"):
-        world.set_joint_targets({"leg1_knee": 0.3, "leg2_knee": float("nan")})
+        world.robot.set_joint_targets({"leg1_knee": 0.3, "leg2_knee": float("nan")})
     assert joint_targets(world) == before
 
 
 def test_a_wild_target_does_not_take_a_joint_past_its_limit(world: SimWorld) -> None:
-    world.set_joint_targets({"leg1_coxa": 50.0, "head_yaw": -50.0})
+    world.robot.set_joint_targets({"leg1_coxa": 50.0, "head_yaw": -50.0})
     world.advance(1.0)
-    assert world.joint_positions()["leg1_coxa"] < joint_limits(world)["leg1_coxa"][1] + 0.03
-    assert world.joint_positions()["head_yaw"] > joint_limits(world)["head_yaw"][0] - 0.03
+    assert world.robot.joint_positions()["leg1_coxa"] < joint_limits(world)["leg1_coxa"][1] + 0.03
+    assert world.robot.joint_positions()["head_yaw"] > joint_limits(world)["head_yaw"][0] - 0.03
 
 
 def test_a_missing_or_broken_model_is_named(tmp_path) -> None:

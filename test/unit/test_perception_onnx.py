@@ -112,7 +112,7 @@ def scene() -> tuple[np.ndarray, dict[str, np.ndarray]]:
     from ghostshell_ros.sim.world import SimWorld, SimWorldError
 
     world = SimWorld("robots/kalos/kalos.xml", world="building")
-    Legged(world)
+    Legged(world, world.robot)
     world.step(400)
     model, data = world.model, world.data
     for name, (x, y, z) in {"ball": (2.0, -0.5, 0.11), "apple": (1.5, 0.05, 0.042), "bottle_green": (1.8, 0.35, 0.1)}.items():

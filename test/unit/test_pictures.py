@@ -34,7 +34,7 @@ def world() -> Iterator[SimWorld]:
 
 @contextmanager
 def started() -> Iterator[PictureProcess]:
-    process = PictureProcess(MODEL, "desk")
+    process = PictureProcess({"": MODEL}, "desk")
     try:
         yield process
     finally:
@@ -48,7 +48,7 @@ def process() -> Iterator[PictureProcess]:
 
 
 def request(world: SimWorld, camera: str = "film", face: Image | None = None) -> tuple[Any, ...]:
-    return camera, SIZE, world.state(), face
+    return camera, SIZE, world.state(), {"": face} if face is not None else None
 
 
 def far_from(one: Image, other: Image) -> float:
@@ -58,7 +58,7 @@ def far_from(one: Image, other: Image) -> float:
 def test_a_picture_shows_the_state_that_was_sent(world: SimWorld, process: PictureProcess) -> None:
     world.reset()
     at_rest = process.draw(*request(world))
-    world.set_joint_targets({joint: high for joint, (_, high) in joint_limits(world).items()})
+    world.robot.set_joint_targets({joint: high for joint, (_, high) in joint_limits(world).items()})
     world.advance(1.0)
     moved = process.draw(*request(world))
     world.reset()
@@ -109,7 +109,7 @@ class Taken:
             return world.state(), world.appearance(), self.snapshots
 
         shot: Shot[int] = Shot("film", SIZE, 0.01, wanted, lambda p, stamp: self.pictures.put((stamp, p)))
-        self.thread = PictureThread(model, snapshot, [shot], self.faults.put)
+        self.thread = PictureThread({"": model}, snapshot, [shot], self.faults.put)
         self.thread.start()
 
 
@@ -142,7 +142,7 @@ def test_what_stands_still_is_not_drawn_again_and_what_moves_is(world: SimWorld)
     try:
         _, one, other = [taken.pictures.get(timeout=WAIT_S)[1] for _ in range(3)]
         assert one is other
-        world.set_joint_targets({joint: high for joint, (_, high) in joint_limits(world).items()})
+        world.robot.set_joint_targets({joint: high for joint, (_, high) in joint_limits(world).items()})
         world.advance(1.0)
         while not taken.pictures.empty():
             taken.pictures.get()

@@ -263,9 +263,9 @@ def test_no_real_stream_of_the_simulator_is_taken_for_a_fault() -> None:
                 gate.command(now, Source.SKILL, Velocity(*wish))
             sim.gait.command(*_parts(gate.tick(now)))
             sim.gait.set_posture(posture)
-            sim.world.data.xfrc_applied[sim.world.base_id, :2] = push
+            sim.world.data.xfrc_applied[sim.world.robot.base_id, :2] = push
             sim.world.advance(TICK_S)
-            pose, noise = sim.world.base().pose, random.normal(0.0, 0.002, 3)
+            pose, noise = sim.world.robot.base().pose, random.normal(0.0, 0.002, 3)
             gate.odometry(now, pose.x + noise[0], pose.y + noise[1], pose.yaw + noise[2])
             if ticks % 5 == 0:
                 gate.scan(now, np.empty((0, 2)), sim.lidar.scan().astype(np.float64))

@@ -36,10 +36,10 @@ def origin(joint: ElementTree.Element) -> tuple[np.ndarray, np.ndarray]:
 def test_each_link_is_where_the_model_has_it_for_any_angles(name: str) -> None:
     config = RobotConfig.load(name)
     world = SimWorld(config.model_path(), world="")
-    model, data, base = world.model, world.data, world.base_id
+    model, data, base = world.model, world.data, world.robot.base_id
     robot = ElementTree.parse(config.model_path().with_suffix(".urdf")).getroot()
     joints = {joint.attrib["name"]: joint for joint in robot.findall("joint") if joint.attrib["type"] != "fixed"}
-    assert set(joints) == set(world.joint_names)
+    assert set(joints) == set(world.robot.joint_names)
     rng = random.Random(3)
     angles = {}
     for joint, (low, high) in joint_limits(world).items():
@@ -47,7 +47,7 @@ def test_each_link_is_where_the_model_has_it_for_any_angles(name: str) -> None:
         assert limit is not None and float(limit.attrib["lower"]) == pytest.approx(low, abs=1e-5)
         assert float(limit.attrib["upper"]) == pytest.approx(high, abs=1e-5) and joints[joint].attrib["type"] == "revolute"
         angles[joint] = rng.uniform(low, high)
-    world.place(angles, 0.4)
+    world.robot.place(angles, 0.4)
     places = {"base_link": (data.xpos[base], data.xmat[base].reshape(3, 3))}
     for joint, element in joints.items():
         parent, child, axis = (element.find(tag) for tag in ("parent", "child", "axis"))

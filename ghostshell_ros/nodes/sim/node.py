@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Node `sim`: simulate a robot in MuJoCo in real time behind the standard topics that a real one has."""
+"""Node `sim`: simulate robots in MuJoCo in real time behind the standard topics that real ones have."""
 
 import math
 import os
@@ -8,18 +8,19 @@ import time
 from typing import Any
 
 from builtin_interfaces.msg import Time
-from nav_msgs.msg import Odometry
-from sensor_msgs.msg import CameraInfo, Image, JointState
-from std_msgs.msg import Bool
+from rclpy.publisher import Publisher
+from rosgraph_msgs.msg import Clock
+from sensor_msgs.msg import CameraInfo, Image
 
-from ghostshell_ros.nodes.sim.sim_frames import SimFrames
-from ghostshell_ros.nodes.sim.sim_sensors import SimBase, SimObjects, SimSensors, Simulated
+from ghostshell_ros.nodes.sim.sim_robot import SimRobotPorts
+from ghostshell_ros.nodes.sim.sim_sensors import SimObjects, Simulated
 from ghostshell_ros.runtime.node import Beat, Health, Level, NodeStartError, RuntimeNode
 from ghostshell_ros.sim.pictures import PictureThread, Shot
-from ghostshell_ros.sim.world import BaseState, SimWorld, SimWorldError, State
+from ghostshell_ros.sim.robot import SimWorldError
 from ghostshell_ros.sim.world import Image as Pixels
-from ghostshell_ros.wire.images import to_message, to_pixels
-from ghostshell_ros.wire.qos import IMAGES, LATCHED, SET_POINTS
+from ghostshell_ros.sim.world import SimWorld, State
+from ghostshell_ros.wire.images import to_message
+from ghostshell_ros.wire.qos import IMAGES, MEASUREMENTS
 from ghostshell_ros.wire.values import time_message
 from skill_kernel.robot import RobotConfig
 
@@ -39,13 +40,17 @@ SLOW = 0.95
 
 
 class Sim(RuntimeNode):
-    """Step the robot's MuJoCo model against steady time on a thread of its own.
+    """Step the robots' MuJoCo models, in one world, against steady time on a thread of its own.
 
-    It is measured at `rate_hz`, or at `rest_rate_hz` while it stands still; images are drawn only while somebody subscribes
-    to them, those of `film` from a camera that follows it. While the gate has halted the robot, no command moves it.
+    One `robot` has its topics in the node's namespace. Several, `robots`, have theirs in a namespace of their own each, by
+    their names; what belongs to none of them (the film, the ground truth) is in the node's.
 
-    A robot without a base obeys `joint_command`; a servo holds its last target. A base is walked by the gait controller:
-    0.25 s without `cmd_vel_gated` is a stance, and a posture that is not renewed for 0.25 s freezes half way, as by "hold".
+    All are measured at `rate_hz`, or at `rest_rate_hz` while they stand still; images are drawn only while somebody
+    subscribes to them. While a robot's gate has halted it, no command moves it.
+
+    A robot without legs obeys `joint_command`; a servo holds its last target. A base is walked by the gait controller, or
+    rolls: 0.25 s without `cmd_vel_gated` is a stance, and a posture that is not renewed for 0.25 s freezes half way, as by
+    "hold".
 
     For tests and films: `ground_truth/<object>`; `~/reset` and `~/arrange` put the world back to its start and what
     `arrangement` names where it says; in the building `world/person` and `world/block_door` move things.
@@ -53,7 +58,14 @@ class Sim(RuntimeNode):
 
     def __init__(self) -> None:
         super().__init__("sim")
-        robot = RobotConfig.load(self.declare("robot", "coco", "robot's name in config/robots, or a YAML file's path"))
+        robot = self.declare("robot", "coco", "robot's name in config/robots, or a YAML file's path")
+        several = self.declare(
+            "robots",
+            "",
+            "instead of it, several in one world: 'atlas hebe', where a name is the namespace, or 'hebe=file.yaml'",
+        )
+        named = dict(self._named(entry) for entry in several.split()) or {"": robot}
+        configs = {name: RobotConfig.load(file) for name, file in named.items()}
         self._rtf = self.declare("rtf", 1.0, "simulated seconds a second of real time [1]", 0.01, 20.0)
         rate = self.declare("rate_hz", 50.0, "joint states, IMU and odometry a second [Hz]", 1.0, 200.0)
         scan_rate = self.declare("scan_rate_hz", 10.0, "turns of a base's lidar a second [Hz]", 1.0, 40.0)
@@ -62,8 +74,12 @@ class Sim(RuntimeNode):
         surroundings = self.declare("world", "desk", "what stands around the robot: a file's name in ghostshell_ros/sim/worlds")
         clock = self.declare("publish_clock", False, "publish simulated time on /clock")
         viewer = self.declare("viewer", False, "open MuJoCo's viewer where there is a display")
+        models = {name: config.model_path() for name, config in configs.items()}
         try:
-            self._world = SimWorld(robot.model_path(), world=surroundings)
+            self._world = SimWorld(models, world=surroundings)
+            for name, config in configs.items():
+                if config.arms:
+                    self._world.robots[name].home = {joint: limits.rest for joint, limits in config.joints.items()}
             start = self.declare("start", "", "keyframe of the model to start from, empty = the model's own start")
             self._world.reset(start)
         except SimWorldError as error:
@@ -71,28 +87,32 @@ class Sim(RuntimeNode):
         self._lock = threading.Lock()
 
         self._simulated_time = clock
+        self._clock_messages = self.create_publisher(Clock, "/clock", MEASUREMENTS) if clock else None
         prefix = self.declare("frame_prefix", "auto", "before each frame's name; auto: the robot's namespace and a slash")
         if prefix == "auto":
             prefix = f"{self.get_namespace()}/".lstrip("/")
-        self._halted = False
-        self.create_subscription(Bool, "halted", self._on_halted, LATCHED)
-        sim = Simulated(self, self._world, self._lock, self._stamp, prefix, lambda: self._halted, self._stir)
-        self._sensors = SimSensors(sim, clock=clock)
-        shots = [
-            self._shot("camera", "head_camera", 3.0, (320, 240), "camera/image_raw", f"{prefix}camera_optical_frame"),
-            self._shot("film", "film", 8.0, (480, 360), "film/image_raw", f"{prefix}film"),
-        ]
+        self._robots, shots = [], []
         try:
-            self._objects = SimObjects(sim, truth_rate, start)
-            self._base = SimBase(sim, scan_rate, charge) if robot.base is not None else None
+            for name, config in configs.items():
+                at = f"/{name}/" if name else ""
+                own = f"{name}/" if name else prefix
+                body = self._world.robots[name]
+                sim = Simulated(self, self._world, body, self._lock, self._stamp, own, at, self._stir)
+                key = f"{name}.camera" if name else "camera"
+                camera = self.declare(key, "head_camera", "name of the camera in the robot's model")
+                shots.append(
+                    self._shot(
+                        "camera", body.prefix + camera, 3.0, (320, 240), f"{at}camera/image_raw", f"{own}camera_optical_frame"
+                    )
+                )
+                self._robots.append(SimRobotPorts(sim, config, camera, scan_rate, charge, self._show_face))
+            film = self.declare("film", "film", "name of a camera in the robot's model, or in the world of several")
+            shots.append(self._shot("film", film, 8.0, (480, 360), "film/image_raw", f"{prefix}film"))
+            frame = f"{prefix}map"
+            self._objects = SimObjects(self, self._world, self._lock, self._stamp, frame, truth_rate, start)
         except SimWorldError as error:
-            raise NodeStartError(f"robot '{robot.name}' in world '{surroundings}': {error}") from error
-        if self._base is None:
-            self.create_subscription(JointState, "joint_command", self._on_command, SET_POINTS)
-        self._frames = SimFrames(sim, robot.model_path().with_suffix(".urdf"), str(self.get_parameter("camera").value))
-        self._pictures = PictureThread(robot.model_path(), self._snapshot, shots, self._no_pictures, surroundings)
-        if self._world.face_texture is not None:
-            self.create_subscription(Image, "face/image_raw", self._on_face_image, LATCHED)
+            raise NodeStartError(f"world '{surroundings}': {error}") from error
+        self._pictures = PictureThread(models, self._snapshot, shots, self._no_pictures, surroundings)
         rest_rate = self.declare("rest_rate_hz", 10.0, "the same while the robot stands still [Hz]", 1.0, 200.0)
         self._moved_s = self.steady_now()
         self._measuring = Beat(self, 1.0 / rate, 1.0 / rest_rate, lambda: not self._rests(), self._publish)
@@ -105,28 +125,36 @@ class Sim(RuntimeNode):
         self._pace_from = (self.steady_now(), self._world.time)
         self._physics.start()
 
+    @staticmethod
+    def _named(entry: str) -> tuple[str, str]:
+        """Return name and file of one of several robots."""
+        name, _, file = entry.partition("=")
+        return name, file or name
+
     def _shot(self, name: str, camera: str, rate: float, size: tuple[int, int], topic: str, frame: str) -> Shot[Time]:
-        """Declare the parameters of a camera and publish its pictures on a topic; the robot's own has camera_info as well."""
-        camera = self.declare(name, camera, "name of a camera in the robot's model")
+        """Publish a camera's pictures on a topic, as often and large as the parameters say that begin with `name`; those of
+        a robot's camera come with camera_info."""
         if camera not in self._world.cameras():
             known = ", ".join(self._world.cameras())
             raise NodeStartError(f"parameter {name}: the model has no camera '{camera}'; use one of {known}")
-        rate = self.declare(f"{name}_rate_hz", rate, "its images a second [Hz]", 0.1, 60.0)
-        width = self.declare(f"{name}_width", size[0], "width of its image [px]", 16, 1280)
-        height = self.declare(f"{name}_height", size[1], "height of its image [px]", 16, 960)
-        images = self.create_publisher(Image, topic, IMAGES)
-        infos = self.create_publisher(CameraInfo, "camera/camera_info", IMAGES) if name == "camera" else None
+        if not self.has_parameter(f"{name}_rate_hz"):
+            self.declare(f"{name}_rate_hz", rate, "its images a second [Hz]", 0.1, 60.0)
+            self.declare(f"{name}_width", size[0], "width of its image [px]", 16, 1280)
+            self.declare(f"{name}_height", size[1], "height of its image [px]", 16, 960)
+        rate, width, height = (self.get_parameter(f"{name}_{what}").value for what in ("rate_hz", "width", "height"))
+        publishers: list[Publisher] = [self.create_publisher(Image, topic, IMAGES)]
         info = self._camera_info(camera, width, height)
+        if name == "camera":
+            publishers.append(self.create_publisher(CameraInfo, topic.replace("image_raw", "camera_info"), IMAGES))
 
         def deliver(pixels: Pixels, stamp: Time) -> None:
             image = to_message(pixels, stamp, frame)
-            images.publish(image)
-            if infos is not None:
-                info.header = image.header
-                infos.publish(info)
+            info.header = image.header
+            for publisher, message in zip(publishers, (image, info), strict=False):
+                publisher.publish(message)
 
         def wanted() -> bool:
-            return any(publisher is not None and publisher.get_subscription_count() > 0 for publisher in (images, infos))
+            return any(publisher.get_subscription_count() > 0 for publisher in publishers)
 
         return Shot(camera, (width, height), 1.0 / rate, wanted, deliver)
 
@@ -164,18 +192,18 @@ class Sim(RuntimeNode):
                 self.call_soon(self._stir)
 
     def _stir(self) -> None:
-        """Let physics and sensors go at their full rates, because the robot moves or is told to. On the executor's thread."""
+        """Let physics and sensors go at their full rates, because a robot moves or is told to. On the executor's thread."""
         rested, self._moved_s = self._rests(), self.steady_now()
         if rested:
             self._stirred.set()
             self._measuring.now()
 
     def _moves(self) -> bool:
-        """Return whether the robot moves now. A clock that others go by moves always."""
-        return self._simulated_time or self._world.speed() > STILL
+        """Return whether a robot moves now. A clock that others go by moves always."""
+        return self._simulated_time or any(robot.speed() > STILL for robot in self._world.robots.values())
 
     def _rests(self) -> bool:
-        """Return whether the robot has stood still for REST_S."""
+        """Return whether all robots have stood still for REST_S."""
         return self.steady_now() - self._moved_s > REST_S
 
     def _take_pace(self) -> None:
@@ -193,37 +221,12 @@ class Sim(RuntimeNode):
         values = {"real-time factor": round(self._pace, 2)}
         return Health("behind", Level.WARN, values) if self._pace < SLOW * self._rtf else Health("running", values=values)
 
-    def _on_command(self, message: JointState) -> None:
-        """Pass on a command that the gate has checked; one that is wrong nevertheless moves nothing."""
-        if self._halted:
-            return
-        if len(message.name) != len(message.position):
-            self._refuse(f"joint_command with {len(message.name)} names and {len(message.position)} positions")
-            return
-        try:
-            with self._lock:
-                self._world.set_joint_targets(dict(zip(message.name, message.position, strict=True)))
-            self._stir()
-        except SimWorldError as error:
-            self._refuse(str(error))
-
-    def _on_halted(self, message: Bool) -> None:
-        self._halted = message.data
-
-    def _on_face_image(self, message: Image) -> None:
-        try:
-            pixels = to_pixels(message)
-        except ValueError as error:
-            self._refuse(f"face/image_raw: {error}")
-            return
-        self._pictures.set_face(pixels)
+    def _show_face(self, robot: str, pixels: Pixels) -> None:
+        self._pictures.set_face(pixels, robot)
         if self._viewer is not None:
             with self._lock:
-                self._world.set_face(pixels)
-            self._viewer.update_texture(self._world.face_texture)
-
-    def _refuse(self, text: str) -> None:
-        self.get_logger().error(f"refused: {text}", throttle_duration_sec=5.0)
+                self._world.set_face(pixels, robot)
+            self._viewer.update_texture(self._world.robots[robot].face_texture)
 
     def _stamp(self) -> Time:
         if not self._simulated_time:
@@ -235,17 +238,14 @@ class Sim(RuntimeNode):
             return
         if self._moves():
             self._moved_s = self.steady_now()
-        self._sensors.publish(self._on_odometry)
-        if self._base is not None:
-            self._base.publish_due()
+        if self._clock_messages is not None:
+            with self._lock:
+                self._clock_messages.publish(Clock(clock=self._stamp()))
+        for robot in self._robots:
+            robot.publish()
         if self._viewer is not None and self._viewer.is_running():
             with self._lock:
                 self._viewer.sync()
-
-    def _on_odometry(self, odom: Odometry, state: BaseState) -> None:
-        if self._base is not None:
-            self._base.disturb(odom)
-        self._frames.publish(odom, state)
 
     def _snapshot(self) -> tuple[State, State, Time]:
         with self._lock:

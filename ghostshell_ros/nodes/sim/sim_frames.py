@@ -14,7 +14,7 @@ from tf2_msgs.msg import TFMessage
 
 from ghostshell_ros.nodes.sim.sim_sensors import Simulated
 from ghostshell_ros.sim.gait import times, turned
-from ghostshell_ros.sim.world import BaseState
+from ghostshell_ros.sim.robot import BaseState
 from ghostshell_ros.wire.qos import LATCHED
 
 LINKS_S = 0.05
@@ -36,39 +36,37 @@ class SimFrames:
     """
 
     def __init__(self, sim: Simulated, description: Path, camera: str) -> None:
-        self._sim, node, world = sim, sim.node, sim.world
-        model = world.model
+        self._sim, node, robot = sim, sim.node, sim.robot
+        model = sim.world.model
         self._tf = node.create_publisher(TFMessage, "/tf", QoSProfile(depth=100))
         self._base = self._frame("odom", "base_link")
         self._laser: TransformStamped | None = None
-        if mujoco.mj_name2id(model, mujoco.mjtObj.mjOBJ_SITE, "laser") >= 0:
-            self._laser, self._laser_at = self._frame("base_link", "laser"), model.site("laser").pos
-        robot, still = {world.base_id}, []
+        if (laser := robot.site("laser")) is not None:
+            self._laser, self._laser_at = self._frame("base_link", "laser"), model.site_pos[laser]
+        still = []
         self._links: list[tuple[int, int, TransformStamped]] = []
-        for body in range(world.base_id + 1, model.nbody):
+        for body in sorted(robot.bodies - {robot.base_id}):
             parent = int(model.body_parentid[body])
-            if parent not in robot:
-                continue
-            robot.add(body)
-            frame = self._frame(model.body(parent).name, model.body(body).name)
+            frame = self._frame(self._name(parent), self._name(body))
             if model.body_jntnum[body]:
                 self._links.append((body, parent, frame))
             else:
                 still.append(_placed(frame, model.body_pos[body], model.body_quat[body]))
         self._due_s = 0.0
 
-        seen, at = model.camera(camera), model.body(model.cam_bodyid[model.camera(camera).id]).name
+        seen = model.camera(robot.prefix + camera)
+        at = self._name(model.cam_bodyid[seen.id])
         link = times(times(seen.quat, MUJOCO_CAMERA), OPTICAL * INVERSE)
         still.append(_placed(self._frame(at, "camera_link"), seen.pos, link))
         still.append(_placed(self._frame("camera_link", "camera_optical_frame"), (0.0, 0.0, 0.0), OPTICAL))
-        if mujoco.mj_name2id(model, mujoco.mjtObj.mjOBJ_SENSOR, "orientation") >= 0:
-            imu = model.site(int(model.sensor("orientation").objid[0]))
+        if robot.has_sensor("orientation"):
+            imu = model.site(int(model.sensor(f"{robot.prefix}orientation").objid[0]))
             still.append(_placed(self._frame("base_link", "imu_link"), imu.pos, imu.quat))
         for frame in still:
             frame.header.stamp = sim.stamp()
         self._static = node.create_publisher(TFMessage, "/tf_static", LATCHED)
         self._static.publish(TFMessage(transforms=still))
-        self._description = node.create_publisher(String, "robot_description", LATCHED)
+        self._description = node.create_publisher(String, f"{sim.namespace}robot_description", LATCHED)
         try:
             self._description.publish(String(data=description.read_text(encoding="utf-8")))
         except (OSError, ValueError) as error:
@@ -104,6 +102,9 @@ class SimFrames:
                 mujoco.mju_negQuat(back, data.xquat[parent])
                 mujoco.mju_rotVecQuat(place, data.xpos[body] - data.xpos[parent], back)
                 _placed(frame, place, times(back, data.xquat[body]))
+
+    def _name(self, body: int) -> str:
+        return str(self._sim.world.model.body(body).name).removeprefix(self._sim.robot.prefix)
 
     def _frame(self, parent: str, child: str) -> TransformStamped:
         prefix = self._sim.frame_prefix

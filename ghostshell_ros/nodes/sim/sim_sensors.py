@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Publish simulated time, what the robot measures of itself, and the true poses of the things around it; serve its base."""
+"""Publish what a robot measures of itself, and the true poses of the things around it; serve its base."""
 
 import math
 import threading
@@ -13,16 +13,16 @@ from builtin_interfaces.msg import Time
 from geometry_msgs.msg import PoseStamped, Twist, Vector3
 from nav_msgs.msg import Odometry
 from rclpy.publisher import Publisher
-from rosgraph_msgs.msg import Clock
 from sensor_msgs.msg import BatteryState, Imu, JointState, LaserScan
 from std_msgs.msg import Header, String
 from std_srvs.srv import SetBool, Trigger
 
 from ghostshell_ros.runtime.node import Beat, RuntimeNode
-from ghostshell_ros.sim.gait import times, turned
-from ghostshell_ros.sim.parts import Battery, Legged, Lidar
+from ghostshell_ros.sim.gait import Gait, times, turned
+from ghostshell_ros.sim.parts import Battery, Legged, Lidar, Wheeled
+from ghostshell_ros.sim.robot import BaseState, SimRobot, SimWorldError
 from ghostshell_ros.sim.stage import Stage, read_arrangement
-from ghostshell_ros.sim.world import BaseState, SimWorld, SimWorldError
+from ghostshell_ros.sim.world import SimWorld
 from ghostshell_ros.wire.qos import LATCHED, MEASUREMENTS, SENSORS, SET_POINTS
 from ghostshell_ros.wire.sensing import velocity_of
 from skill_kernel.safety.base_gate import HOLD, STILL
@@ -34,19 +34,23 @@ _SERVICES = {
 }
 
 
-@dataclass(frozen=True)
+@dataclass
 class Simulated:
-    """Share the world among the parts of the node `sim`, on its executor's thread; the world belongs to who holds `lock`."""
+    """Share the world, and one robot of it, among the parts of the node `sim`, on its executor's thread; world and robots
+    belong to who holds `lock`."""
 
     node: RuntimeNode
     world: SimWorld
+    robot: SimRobot
     lock: threading.Lock
     stamp: Callable[[], Time]
     frame_prefix: str
-    halted: Callable[[], bool]
-    """True while the safety gate has halted the robot: a body then obeys nobody, whoever publishes what the gate does."""
+    namespace: str
+    """Before the names of the robot's topics: "" for a node in the robot's namespace, or that of one robot of several."""
     stir: Callable[[], None]
-    """Wakes physics and sensors of a robot that stood still, because it was told to move."""
+    """Wakes physics and sensors of robots that stood still, because this one was told to move."""
+    halted: bool = False
+    """True while the safety gate has halted the robot: a body then obeys nobody, whoever publishes what the gate does."""
 
 
 class SimSensors:
@@ -56,23 +60,20 @@ class SimSensors:
     took longer than filling and sending it.
     """
 
-    def __init__(self, sim: Simulated, *, clock: bool) -> None:
-        self._world, self._lock, self._stamp = sim.world, sim.lock, sim.stamp
-        node, prefix = sim.node, sim.frame_prefix
-        self._clock = node.create_publisher(Clock, "/clock", MEASUREMENTS) if clock else None
-        self._joint_states = node.create_publisher(JointState, "joint_states", MEASUREMENTS)
-        self._imu = node.create_publisher(Imu, "imu", MEASUREMENTS)
-        self._odom = node.create_publisher(Odometry, "odom", MEASUREMENTS)
-        self._joints_message = JointState(name=list(sim.world.joint_positions()))
+    def __init__(self, sim: Simulated) -> None:
+        self._robot, self._lock, self._stamp = sim.robot, sim.lock, sim.stamp
+        node, prefix, at = sim.node, sim.frame_prefix, sim.namespace
+        self._joint_states = node.create_publisher(JointState, f"{at}joint_states", MEASUREMENTS)
+        self._imu = node.create_publisher(Imu, f"{at}imu", MEASUREMENTS) if sim.robot.has_sensor("orientation") else None
+        self._odom = node.create_publisher(Odometry, f"{at}odom", MEASUREMENTS)
+        self._joints_message = JointState(name=list(sim.robot.joint_names))
         self._odom_message = Odometry(header=Header(frame_id=f"{prefix}odom"), child_frame_id=f"{prefix}base_link")
         self._imu_message = Imu(header=Header(frame_id=f"{prefix}imu_link"))
 
     def publish(self, before: Callable[[Odometry, BaseState], None]) -> None:
         """Publish everything; `before` gets the odometry first and may disturb it."""
         with self._lock:
-            state, now = self._world.base(), self._stamp()
-        if self._clock is not None:
-            self._clock.publish(Clock(clock=now))
+            state, now = self._robot.base(), self._stamp()
         odom = self._odom_message
         odom.header.stamp = now
         at, turned = odom.pose.pose.position, odom.pose.pose.orientation
@@ -85,27 +86,27 @@ class SimSensors:
         self._odom.publish(odom)
         if self._joint_states.get_subscription_count():
             self._publish_joints(now)
-        if self._imu.get_subscription_count():
-            self._publish_imu(now)
+        if self._imu is not None and self._imu.get_subscription_count():
+            self._publish_imu(self._imu, now)
 
     def _publish_joints(self, stamp: Time) -> None:
         joints = self._joints_message
         with self._lock:
-            joints.position = array("d", self._world.joint_positions().values())
-            joints.velocity = array("d", self._world.joint_velocities().values())
-            joints.effort = array("d", self._world.joint_efforts().values())
+            joints.position = array("d", self._robot.joint_positions().values())
+            joints.velocity = array("d", self._robot.joint_velocities().values())
+            joints.effort = array("d", self._robot.joint_efforts().values())
         joints.header.stamp = stamp
         self._joint_states.publish(joints)
 
-    def _publish_imu(self, stamp: Time) -> None:
+    def _publish_imu(self, publisher: Publisher, stamp: Time) -> None:
         imu = self._imu_message
         imu.header.stamp = stamp
         turned, gyro, force = imu.orientation, imu.angular_velocity, imu.linear_acceleration
         with self._lock:
-            turned.w, turned.x, turned.y, turned.z = self._world.sensor("orientation")
-            gyro.x, gyro.y, gyro.z = self._world.sensor("gyro")
-            force.x, force.y, force.z = self._world.sensor("accelerometer")
-        self._imu.publish(imu)
+            turned.w, turned.x, turned.y, turned.z = self._robot.sensor("orientation")
+            gyro.x, gyro.y, gyro.z = self._robot.sensor("gyro")
+            force.x, force.y, force.z = self._robot.sensor("accelerometer")
+        publisher.publish(imu)
 
 
 POSITION_NOISE_M = 0.002
@@ -116,25 +117,28 @@ JITTER_S = 0.01
 
 
 class SimBase:
-    """Move a base and publish what only a robot with one has."""
+    """Move a base, on legs or wheels, and publish what only a robot with one has; only legs take postures."""
 
     def __init__(self, sim: Simulated, scan_rate: float, charge: float) -> None:
-        """Attach gait and lidar. Raises SimWorldError when the gait cannot walk the model, or it has no lidar."""
-        node = self._node = sim.node
+        """Attach what moves it, and the lidar. Raises SimWorldError when nothing can move the model, or it has no lidar."""
+        node, at = sim.node, sim.namespace
+        self._node = node
         self._lock, self._stamp, self._prefix = sim.lock, sim.stamp, sim.frame_prefix
-        self._halted, self._stir = sim.halted, sim.stir
-        self._gait = Legged(sim.world).gait
-        self._lidar = Lidar(sim.world)
+        self._sim, self._stir = sim, sim.stir
+        self._gait = None if sim.robot.rolls else Legged(sim.world, sim.robot).gait
+        self._mover: Gait | Wheeled = self._gait or Wheeled(sim.world, sim.robot)
+        self._lidar = Lidar(sim.world, sim.robot)
         self._scan_period_s = 1.0 / scan_rate
         self._random = np.random.default_rng(2)
         self._posture = ""
         self._battery = Battery(charge)
-        self._scan = node.create_publisher(LaserScan, "scan", SENSORS)
-        self._posture_state = node.create_publisher(String, "posture_state", LATCHED)
-        self._battery_state = node.create_publisher(BatteryState, "battery_state", MEASUREMENTS)
-        node.create_subscription(Twist, "cmd_vel_gated", self._on_velocity, SET_POINTS)
-        node.create_subscription(String, "posture", self._on_posture, SET_POINTS)
-        node.create_subscription(Vector3, "attitude", self._on_attitude, SET_POINTS)
+        self._scan = node.create_publisher(LaserScan, f"{at}scan", SENSORS)
+        self._battery_state = node.create_publisher(BatteryState, f"{at}battery_state", MEASUREMENTS)
+        node.create_subscription(Twist, f"{at}cmd_vel_gated", self._on_velocity, SET_POINTS)
+        if self._gait is not None:
+            self._posture_state = node.create_publisher(String, f"{at}posture_state", LATCHED)
+            node.create_subscription(String, f"{at}posture", partial(self._on_posture, self._gait), SET_POINTS)
+            node.create_subscription(Vector3, f"{at}attitude", partial(self._on_attitude, self._gait), SET_POINTS)
         self._scan_at = self._battery_at = 0.0
 
     def disturb(self, odom: Odometry) -> None:
@@ -154,8 +158,7 @@ class SimBase:
         if now >= self._battery_at:
             self._battery_at = now + BATTERY_S
             self._publish_battery()
-        state = self._gait.state
-        if state != self._posture:
+        if self._gait is not None and (state := self._gait.state) != self._posture:
             self._posture = state
             self._posture_state.publish(String(data=state))
 
@@ -177,7 +180,7 @@ class SimBase:
 
     def _publish_battery(self) -> None:
         with self._lock:
-            speed, stamp = math.hypot(*self._gait.velocity[:2]), self._stamp()
+            speed, stamp = math.hypot(*self._mover.velocity[:2]), self._stamp()
         self._battery.drain(BATTERY_S, speed)
         state = BatteryState(
             voltage=self._battery.voltage,
@@ -191,26 +194,26 @@ class SimBase:
         self._battery_state.publish(state)
 
     def _on_velocity(self, message: Twist) -> None:
-        wish = STILL if self._halted() else velocity_of(message)
+        wish = STILL if self._sim.halted else velocity_of(message)
         if wish != STILL:
             self._stir()
         with self._lock:
-            self._gait.command(wish.forward, wish.lateral, wish.turn)
+            self._mover.command(wish.forward, wish.lateral, wish.turn)
 
-    def _on_attitude(self, message: Vector3) -> None:
-        if not self._halted():
+    def _on_attitude(self, gait: Gait, message: Vector3) -> None:
+        if not self._sim.halted:
             self._stir()
             with self._lock:
-                self._gait.set_attitude(message.x, message.y, message.z)
+                gait.set_attitude(message.x, message.y, message.z)
 
-    def _on_posture(self, message: String) -> None:
+    def _on_posture(self, gait: Gait, message: String) -> None:
         self._stir()
         try:
             with self._lock:
-                if message.data == HOLD or self._halted():
-                    self._gait.hold()
+                if message.data == HOLD or self._sim.halted:
+                    gait.hold()
                 else:
-                    self._gait.set_posture(message.data)
+                    gait.set_posture(message.data)
         except ValueError as error:
             self._node.get_logger().error(f"refused: {error}", throttle_duration_sec=5.0)
 
@@ -221,15 +224,23 @@ LOOK_S = 0.5
 
 class SimObjects:
     """Publish `ground_truth/<object>` (geometry_msgs/PoseStamped, frame map), for tests and pictures only: no robot has this.
+    Doors with handles show where these are: `ground_truth/<door>_handle`.
 
     Services `~/reset` and `~/arrange` (std_srvs/Trigger): the world as the parameter `arrangement` says, after it was put
     back to its start, or as it is.
     """
 
-    def __init__(self, sim: Simulated, rate: float, start: str) -> None:
-        self._map = f"{sim.frame_prefix}map"
-        node, world = sim.node, sim.world
-        self._node, self._world, self._lock, self._stamp = node, world, sim.lock, sim.stamp
+    def __init__(
+        self,
+        node: RuntimeNode,
+        world: SimWorld,
+        lock: threading.Lock,
+        stamp: Callable[[], Time],
+        frame: str,
+        rate: float,
+        start: str,
+    ) -> None:
+        self._node, self._world, self._lock, self._stamp, self._map = node, world, lock, stamp, frame
         self._stage = Stage(world, start)
         self._poses = {n: node.create_publisher(PoseStamped, f"ground_truth/{n}", MEASUREMENTS) for n in world.objects()}
         for name in self._stage.movers:
@@ -237,8 +248,8 @@ class SimObjects:
         node.declare(
             ARRANGEMENT,
             "",
-            'where what stands for ~/reset and ~/arrange: JSON such as {"robot": [1, 2, 0.5], "ball": [3, 0], '
-            '"office_door": "shut"} [m, rad]',
+            'where what stands for ~/reset and ~/arrange: JSON such as {"robot": [1, 2, 0.5], "ball": [3, 0, 0, 0.8], '
+            '"office_door": "shut", "cup": "slip"}: x, y [m], yaw [rad], height [m]',
             read_only=False,
         )
         node.create_service(Trigger, "~/reset", lambda _, response: self._arrange(response, from_start=True))
