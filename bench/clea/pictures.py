@@ -1,0 +1,167 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Render what both robots see of the kitchen, and tell which things and doors are in the picture."""
+
+from __future__ import annotations
+
+import io
+import math
+from collections import Counter, OrderedDict
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import mujoco
+import numpy as np
+from PIL import Image as Picture
+
+from bench.clea.kitchen import ATLAS, HEBE, ROBOTS, START, Kitchen, scenery
+from bench.evaluation.propositions import Moment
+from ghostshell_ros.sim.world import ROOT, WORLDS
+
+WIDTH, HEIGHT = 320, 240
+SEEN_PX, DOOR_PX = 12, 150
+"""A thing, or a door, of which so many pixels are in the picture is seen."""
+KEPT = 4000
+"""Views that are kept."""
+CAMERAS = {HEBE: "head_camera", ATLAS: "table_camera"}
+REST = {"joint2": -0.4, "joint4": 1.7, "joint6": 1.84}
+"""Atlas's arm where it is out of the way [rad]."""
+SPACING_M, EDGE_M = 0.095, 0.04
+"""Distance of two slots of a space, and of the outer ones from its edge."""
+IN_HAND = {HEBE: (-0.25, -0.4, 0.9), ATLAS: (0.0, 0.0, 0.02)}
+"""Where a robot holds a thing: hebe from her middle, aside of what her head's camera sees; atlas from his hand [m]."""
+_SCENE = """
+<mujoco>
+  <include file="{atlas}"/>
+  <include file="{world}"/>
+  <worldbody>
+    <camera name="table_camera" pos="0.38 0 1.95" xyaxes="0 -1 0 1 0 0" fovy="50"/>
+    <body name="hebe" mocap="true">
+      <geom type="box" size="0.2 0.2 0.4" pos="-0.3 0 0.4" contype="0" conaffinity="0" rgba="0.3 0.3 0.33 1"/>
+      <camera name="head_camera" pos="0 0 1.45" xyaxes="0 -1 0 0.5 0 0.87" fovy="60"/>
+    </body>
+  </worldbody>
+</mujoco>
+"""
+Key: TypeAlias = tuple[object, ...]
+
+
+@dataclass(frozen=True)
+class View:
+    """A picture as PNG, and the things and doors that are truly in it."""
+
+    png: bytes
+    things: frozenset[str]
+    doors: frozenset[str]
+
+
+class Cameras:
+    """See the kitchen as it is at any moment. What has been seen once is not rendered again. One thread may use it."""
+
+    def __init__(self) -> None:
+        files = {"atlas": ROOT / "robots/atlas/atlas.xml", "world": WORLDS / "kitchen.xml"}
+        self._model = model = mujoco.MjModel.from_xml_string(_SCENE.format(**files))
+        self._data = mujoco.MjData(model)
+        for joint, at in REST.items():
+            self._data.qpos[model.joint(joint).qposadr[0]] = at
+        self._renderer = mujoco.Renderer(model, height=HEIGHT, width=WIDTH)
+        self._masks = mujoco.Renderer(model, height=HEIGHT, width=WIDTH)
+        self._masks.enable_segmentation_rendering()
+        self._owners = [self._named(int(body)) for body in model.geom_bodyid]
+        self._views: OrderedDict[Key, View] = OrderedDict()
+
+    def view(self, kitchen: Kitchen, robot: str) -> View:
+        """Return what a robot's camera sees now."""
+        key = _key(kitchen, robot)
+        if (known := self._views.get(key)) is None:
+            known = self._views[key] = self._seen(kitchen, robot)
+            if len(self._views) > KEPT:
+                self._views.popitem(last=False)
+        return known
+
+    def moment(self, kitchen: Kitchen, at: float) -> Moment:
+        """Return all that is true at a time [s], and what is seen."""
+        seen = {("seen", thing, robot) for robot in ROBOTS for thing in self.view(kitchen, robot).things}
+        return Moment(at, frozenset(seen | set(kitchen.facts())))
+
+    def _seen(self, kitchen: Kitchen, robot: str) -> View:
+        self._arrange(kitchen)
+        self._renderer.update_scene(self._data, CAMERAS[robot])
+        written = io.BytesIO()
+        Picture.fromarray(self._renderer.render()).save(written, "PNG", compress_level=1)
+        self._masks.update_scene(self._data, CAMERAS[robot])
+        shown = self._masks.render()
+        geoms = shown[..., 0][(shown[..., 1] == int(mujoco.mjtObj.mjOBJ_GEOM)) & (shown[..., 0] >= 0)]
+        pixels = Counter[str]()
+        for geom, count in enumerate(np.bincount(geoms).tolist()):
+            pixels[self._owners[geom]] += count
+        things = frozenset(thing for thing in kitchen.things if pixels[thing] >= SEEN_PX)
+        return View(written.getvalue(), things, frozenset(d for d in kitchen.doors if pixels[d] >= DOOR_PX))
+
+    def _arrange(self, kitchen: Kitchen) -> None:
+        model, data = self._model, self._data
+        for door, is_open in kitchen.doors.items():
+            data.qpos[model.joint(door).qposadr[0]] = 0.95 * scenery().doors[door].most if is_open else 0.0
+        point = scenery().points[kitchen.point]
+        data.mocap_pos[0] = point.x, point.y, 0.0
+        data.mocap_quat[0] = math.cos(point.yaw / 2), 0.0, 0.0, math.sin(point.yaw / 2)
+        mujoco.mj_kinematics(model, data)
+        for thing, where in kitchen.things.items():
+            adr = model.jnt_qposadr[model.body_jntadr[model.body(thing).id]]
+            if where in ROBOTS:
+                hand = data.site("grip") if where == ATLAS else data.body("hebe")
+                at = hand.xpos + np.reshape(hand.xmat, (3, 3)) @ np.array(IN_HAND[where])
+            else:
+                site = data.site(f"{where}_space")
+                half = scenery().spaces[where].half
+                x, y = _slot(where, kitchen.slots[thing])
+                at = site.xpos + np.reshape(site.xmat, (3, 3)) @ np.array([x, y, self._half_height(thing) - half[2]])
+            data.qpos[adr : adr + 7] = [*at, 1.0, 0.0, 0.0, 0.0]
+        mujoco.mj_kinematics(model, data)
+        mujoco.mj_camlight(model, data)
+
+    def _half_height(self, thing: str) -> float:
+        geom = self._model.body_geomadr[self._model.body(thing).id]
+        kind, size = self._model.geom_type[geom], self._model.geom_size[geom]
+        return float(size[{mujoco.mjtGeom.mjGEOM_SPHERE: 0, mujoco.mjtGeom.mjGEOM_CYLINDER: 1}.get(kind, 2)])
+
+    def _named(self, body: int) -> str:
+        """Return the thing that a body is, or the door that it belongs to."""
+        joints = range(self._model.body_jntadr[body], self._model.body_jntadr[body] + self._model.body_jntnum[body])
+        named = [self._model.joint(joint).name for joint in joints]
+        return next((name for name in named if name), str(self._model.body(body).name))
+
+
+def _key(kitchen: Kitchen, robot: str) -> Key:
+    """Return all that a picture depends on."""
+    spaces = _in_sight(kitchen, robot)
+    things = (t for t in sorted(kitchen.things) if kitchen.things[t] in spaces)
+    doors = tuple(kitchen.doors.items())
+    near = kitchen.point if robot == HEBE else kitchen.point == START
+    return robot, near, doors, tuple((t, kitchen.things[t], kitchen.slots[t]) for t in things)
+
+
+def _in_sight(kitchen: Kitchen, robot: str) -> set[str]:
+    """Return spaces of which anything may be in a robot's picture."""
+    open_or_free = {space for space in scenery().spaces if not kitchen.shut(space)}
+    counter = {"sink", "oven", "fridge"}
+    wide = open_or_free - counter if robot == ATLAS or kitchen.point == START else open_or_free & counter
+    return wide | set(ROBOTS)
+
+
+def _slot(space: str, number: int) -> tuple[float, float]:
+    """Return where the middle of a thing stands in a space's own axes [m]; what finds no slot of its own lies on another."""
+    spots = list(_spots(*scenery().spaces[space].half[:2]))
+    return spots[number % len(spots)]
+
+
+def _spots(half_x: float, half_y: float) -> Iterator[tuple[float, float]]:
+    xs, ys = (_spread(half - EDGE_M) for half in (half_x, half_y))
+    yield from ((x, y) for y in ys for x in xs)
+
+
+def _spread(room: float) -> list[float]:
+    count = int(2 * max(0.0, room) / SPACING_M) + 1
+    step = 2 * room / (count - 1) if count > 1 else 0.0
+    spots = [(k - (count - 1) / 2) * step for k in range(count)]
+    return sorted(spots, key=lambda spot: (abs(spot), -spot))
