@@ -3,16 +3,19 @@
 
 import inspect
 import threading
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, wait
 from functools import partial
-from typing import Any
+from typing import Any, TypeAlias
 
 from ghostshell.msg import DetectionArray
 from ghostshell.srv import QueryMemory
 from nav_msgs.msg import Odometry
 from rclpy.serialization import deserialize_message
 from sensor_msgs.msg import Image, JointState, LaserScan
+from std_msgs.msg import String
+from vision_msgs.msg import Detection3DArray
 
 from ghostshell_ros.drivers.action_caller import STOP_LOOK_S, ActionCaller
 from ghostshell_ros.navigation.motion import composed
@@ -23,8 +26,8 @@ from ghostshell_ros.runtime.recollection import MEMORY, asked_by
 from ghostshell_ros.runtime.service_client import Request, ServiceClient
 from ghostshell_ros.wire.codec import interface
 from ghostshell_ros.wire.images import to_pixels
-from ghostshell_ros.wire.qos import IMAGES, SENSORS
-from ghostshell_ros.wire.sensing import pose_of, scan_of
+from ghostshell_ros.wire.qos import IMAGES, LATCHED, SENSORS
+from ghostshell_ros.wire.sensing import SEEN_S, pose_of, scan_of, things_of
 from ghostshell_ros.wire.values import ros_text
 from skill_kernel.codes import MemoryCode
 from skill_kernel.config.sections import nearest
@@ -35,13 +38,16 @@ LOOK_S = 0.2
 """Time between two looks for drivers that were not discovered yet."""
 MEMORY_WAIT_S = 0.5
 """Time a question waits for the memory to be discovered."""
+TELL_S = 0.2
+"""Time between two looks at what a body tells of itself."""
 
 
 class BodyParts:
     """Make what a body names. Built on the executor's thread or before spinning.
 
     An action that a driver of the robot serves is an `ActionCaller`; `senses` are `RosSenses`; `memory` is a `MemoryCaller`.
-    All names are relative to the node's namespace, but for the fleet's service `/query_memory`.
+    All names are relative to the node's namespace, but for the fleet's service `/query_memory`. What a body tells of itself, as
+    functions without arguments by topic in its attribute `states`, is published as a latched std_msgs/String at each change.
     """
 
     def __init__(self, node: RuntimeNode, robot: RobotConfig, *, on_lost: Callable[[str], None] = lambda why: None) -> None:
@@ -66,7 +72,20 @@ class BodyParts:
             elif parameter.default is parameter.empty and parameter.kind is not parameter.VAR_KEYWORD:
                 raise RobotConfigError(self._unknown(body_class, name))
         self._probe_drivers()
-        return body_class(**given)
+        body = body_class(**given)
+        for topic, read in getattr(body, "states", {}).items():
+            self._tell(topic, read)
+        return body
+
+    def _tell(self, topic: str, read: Callable[[], str]) -> None:
+        publisher, told = self._node.create_publisher(String, topic, LATCHED), list[str]()
+
+        def look() -> None:
+            if (now := read()) not in told:
+                told[:] = [now]
+                publisher.publish(String(data=ros_text(now)))
+
+        self._node.steady_timer(TELL_S, look)
 
     def action(self, name: str) -> ActionCaller:
         """Return the client of an action. Raises RobotConfigError when its interface is not installed."""
@@ -145,6 +164,9 @@ UNSEEN_S = 1.0
 """Age of the detector's last message from which on it counts as not running."""
 IMAGE_WAIT_S = 2.0
 """Time a skill waits for the next picture; pictures are subscribed only then."""
+LOOKS = 100
+"""Messages of things that are kept until somebody asks."""
+Thing: TypeAlias = tuple[Sequence[float], Sequence[float]]
 
 
 class RosSenses:
@@ -165,6 +187,12 @@ class RosSenses:
             self._measured.set()
         for kind, topic in ((Odometry, "odom"), *(BASE_TOPICS if base else ())):
             node.create_subscription(kind, topic, partial(self._keep, kind), SENSORS, raw=True)
+        self._looks: deque[tuple[float, bytes]] = deque(maxlen=LOOKS)
+        """Steady time and bytes of messages of things that nobody has asked for yet."""
+        self._things: dict[str, tuple[float, Thing]] = {}
+        self._one_reader = threading.Lock()
+        if robot.arms:
+            node.create_subscription(Detection3DArray, "things", self._on_things, SENSORS, raw=True)
         if base:
             follow_map(node, self._on_map)
 
@@ -196,6 +224,15 @@ class RosSenses:
         message = self._fresh(DetectionArray, UNSEEN_S)
         return () if message is None else tuple(message.labels)
 
+    def things(self) -> Mapping[str, Thing]:
+        with self._one_reader:
+            while self._looks:
+                at, raw = self._looks.popleft()
+                self._things.update((name, (at, pose)) for name, pose in things_of(deserialize_message(raw, Detection3DArray)))
+            since = self._node.steady_now() - SEEN_S
+            self._things = {name: (at, pose) for name, (at, pose) in self._things.items() if at >= since}
+            return {name: pose for name, (_, pose) in self._things.items()}
+
     def image(self) -> Any:
         if not self._base:
             return None
@@ -219,6 +256,9 @@ class RosSenses:
         # A new dict each time: readers on other threads keep the one they have.
         self._positions = {**self._positions, **dict(zip(message.name, message.position, strict=False))}
         self._measured.set()
+
+    def _on_things(self, raw: bytes) -> None:
+        self._looks.append((self._node.steady_now(), raw))
 
     def _keep(self, kind: Any, raw: bytes) -> None:
         self._last[kind] = (self._node.steady_now(), raw)

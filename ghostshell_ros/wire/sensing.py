@@ -2,15 +2,20 @@
 """Convert what a base measures and how it moves: lidar turns, obstacles, poses, velocities."""
 
 import math
+from collections.abc import Iterator
 from typing import Any
 
 from geometry_msgs.msg import Twist
 from sensor_msgs.msg import LaserScan
+from vision_msgs.msg import Detection3DArray
 
 from ghostshell_ros.wire.values import yaw_of
 from skill_kernel.safety.base_gate import Velocity
 from skill_kernel.safety.obstacles import Points, scan_points
 from skill_kernel.skills.drivers import Pose2D, Scan
+
+SEEN_S = 3.0
+"""Time for which a thing that was seen counts as seen."""
 
 
 def scan_of(message: LaserScan) -> Scan:
@@ -40,3 +45,15 @@ def twist_of(velocity: Velocity) -> Twist:
 def velocity_of(message: Twist) -> Velocity:
     """Return the planar part of a velocity message."""
     return Velocity(message.linear.x, message.linear.y, message.angular.z)
+
+
+def things_of(message: Detection3DArray) -> Iterator[tuple[str, tuple[list[float], list[float]]]]:
+    """Yield the name of each thing that is seen, position in m and orientation (w, x, y, z) of its middle.
+
+    The name is the detection's id, or where it has none the surest class.
+    """
+    for thing in message.detections:
+        surest = max((result.hypothesis for result in thing.results), key=lambda h: float(h.score), default=None)
+        at, turned = thing.bbox.center.position, thing.bbox.center.orientation
+        if name := thing.id or (surest.class_id if surest is not None else ""):
+            yield name, ([at.x, at.y, at.z], [turned.w, turned.x, turned.y, turned.z])

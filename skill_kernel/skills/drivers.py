@@ -135,6 +135,10 @@ class Senses(Protocol):
     def sights(self) -> Sequence[str]:
         """Return every label that the detector can give; none where it does not tell."""
 
+    def things(self) -> Mapping[str, tuple[Sequence[float], Sequence[float]]]:
+        """Return things and handles (`<door>_handle`) seen in the last seconds: position in m and orientation (w, x, y, z) in
+        the map frame by name."""
+
 
 class Memory(Protocol):
     """The robots' memory. A body's constructor gets it as `memory`."""

@@ -1,0 +1,324 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Find joint paths of an arm: inverse kinematics by mink, collisions by MuJoCo, ways around by OMPL's RRT-Connect. Needs
+requirements/arms.txt."""
+
+import math
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import mink
+import mujoco
+import numpy as np
+import numpy.typing as npt
+from ompl import base, geometric, util
+
+from ghostshell_ros.arms.surroundings import HandPose, Surroundings
+
+Vector = npt.NDArray[np.float64]
+Joints = Sequence[float] | Vector
+
+REACHED_M, REACHED_RAD = 0.002, 0.02
+"""Distance from the wished pose of the hand within which it is reached."""
+SEEDS = 12
+"""Starts that the inverse kinematics tries: where the arm is, then others drawn."""
+IK_STEPS, IK_DT = 200, 0.1
+CHECK_RAD = 0.03
+"""A path is checked for collisions in steps of this length."""
+LINE_M, LINE_RAD = 0.01, 0.05
+"""A straight way of the hand is solved in steps of this length."""
+JUMP_RAD = 0.35
+"""Two neighbours of a straight way are no further apart in any joint: else the arm would have to swing over."""
+CLEAR_M = 0.006
+"""The arm keeps this distance from what stands around."""
+WAY_CLEAR_M = (0.03, 0.015, CLEAR_M)
+"""The same on its free ways, on which the servos lag: the first with which a way is found."""
+NARROW_RAD = 0.3
+"""So near to the ends of a free way, where it is slow, `CLEAR_M` does."""
+PLAN_S, SIMPLIFY_S = 1.5, 0.2
+"""Times that RRT-Connect and the shortening of its path may take, for each of these distances."""
+
+
+class ArmError(Exception):
+    """Say why the arm cannot go there; the message names what is in the way, or how far the goal is out of reach."""
+
+
+class Arm:
+    """One arm in its surroundings. `joints` are its joints in order, `site` lies between its finger tips.
+
+    One thread at a time may use it and its surroundings. It has one planner for life: each one that OMPL's binding makes is
+    kept until the process ends.
+    """
+
+    def __init__(self, model: str | Path, surroundings: Surroundings, joints: Sequence[str], site: str, seed: int = 0) -> None:
+        """Load the robot's model. Raises ArmError where it, or a name, is wrong."""
+        self._around, self._world, self._data = surroundings, surroundings.model, surroundings.data
+        try:
+            self._own = mujoco.MjModel.from_xml_string(f'<mujoco><include file="{model}"/></mujoco>')
+            self._adr, self._world_adr = (np.array([m.joint(j).qposadr[0] for j in joints]) for m in (self._own, self._world))
+            limits = np.array([self._own.joint(j).range for j in joints])
+            self._own.site(site)
+        except (ValueError, KeyError) as error:
+            raise ArmError(f"the arm's model cannot be used: {error}") from error
+        self.joints, self._site = tuple(joints), site
+        self.lower, self.upper = limits[:, 0], limits[:, 1]
+        root = self._own.body("base_link").id
+        drives = self._own.body_dofnum[root] == 6
+        dofs = range(int(self._own.body_dofadr[root]), int(self._own.body_dofadr[root]) + 6) if drives else ()
+        self._base = (int(self._own.jnt_qposadr[self._own.body_jntadr[root]]), surroundings.base_address) if drives else None
+        self._still = [mink.DofFreezingTask(self._own, dof_indices=list(dofs))] if drives else []
+        self._robot = self._bodies_below("base_link")
+        own = np.isin(self._world.geom_bodyid, list(self._robot))
+        self._world.geom_contype[:], self._world.geom_conaffinity[:] = own, 1  # what stands around touches only the robot
+        self._world.geom_margin[:] = 0.0
+        self._world.geom_margin[own] = WAY_CLEAR_M[0]
+        self._clear = CLEAR_M
+        self._narrow: tuple[Vector, ...] = ()
+        """Joints near which it keeps no more than `CLEAR_M`."""
+        self._touchable = frozenset[int]()
+        self._held: tuple[int, Vector, Vector] | None = None
+        """The thing in the hand: its body, and its place and turn as the hand has it."""
+        self._random = np.random.default_rng(seed)
+        self._plan_with_ompl(seed)
+
+    def _plan_with_ompl(self, seed: int) -> None:
+        util.setLogLevel(util.LogLevel.LOG_NONE)
+        util.RNG.setSeed(seed + 1)
+        space = base.RealVectorStateSpace(len(self.joints))
+        bounds = base.RealVectorBounds(len(self.joints))
+        for i, (low, high) in enumerate(zip(self.lower, self.upper, strict=True)):
+            bounds.setLow(i, float(low))
+            bounds.setHigh(i, float(high))
+        space.setBounds(bounds)
+        self._setup, self._ends = geometric.SimpleSetup(space), (space.allocState(), space.allocState())
+        self._setup.setStateValidityChecker(lambda state: not self.touched([state[i] for i in range(len(self.joints))]))
+        info = self._setup.getSpaceInformation()
+        info.setStateValidityCheckingResolution(CHECK_RAD / space.getMaximumExtent())
+        self._setup.setPlanner(geometric.RRTConnect(info))
+
+    # -- what it touches ----------------------------------------------------------------------------------------------
+
+    def hold(self, name: str) -> None:
+        """Take a thing as held where it is now: it moves with the hand, and may touch nothing but it. "" for an empty hand."""
+        if self._held is not None:
+            self._around.held.discard(self._held[0])
+            self._collides(self._held[0], False)
+        self._held = None
+        if not name:
+            return
+        body = int(self._world.body(name).id)
+        mujoco.mj_kinematics(self._world, self._data)
+        site = self._data.site(self._site)
+        turn = site.xmat.reshape(3, 3).T
+        self._held = (body, turn @ (self._data.xpos[body] - site.xpos), turn @ self._data.xmat[body].reshape(3, 3))
+        self._around.held.add(body)
+        self._collides(body, True)
+
+    def _collides(self, body: int, held: bool) -> None:
+        begin = int(self._world.body_geomadr[body])
+        geoms = slice(begin, begin + int(self._world.body_geomnum[body]))
+        self._world.geom_contype[geoms] = held
+        self._world.geom_margin[geoms] = WAY_CLEAR_M[0] if held else 0.0
+
+    def _carry(self) -> None:
+        """Put what is held where the hand is."""
+        assert self._held is not None
+        body, offset, rotation = self._held
+        adr = int(self._world.jnt_qposadr[self._world.body_jntadr[body]])
+        site = self._data.site(self._site)
+        turn = site.xmat.reshape(3, 3)
+        self._data.qpos[adr : adr + 3] = site.xpos + turn @ offset
+        mujoco.mju_mat2Quat(self._data.qpos[adr + 3 : adr + 7], (turn @ rotation).ravel())
+        mujoco.mj_kinematics(self._world, self._data)
+
+    def be_at(self, q: Joints) -> None:
+        """Take the arm's joints to be there, with what is held in its hand."""
+        self._data.qpos[self._world_adr] = q
+        mujoco.mj_kinematics(self._world, self._data)
+        if self._held is not None:
+            self._carry()
+
+    def touched(self, q: Joints) -> str:
+        """Return something that the robot, or what it holds, would touch with the arm there; "" for nothing."""
+        return next(self._contacts(q), "")
+
+    def touches(self, q: Joints) -> list[str]:
+        """Return all that the robot, or what it holds, would touch with the arm there."""
+        return list(dict.fromkeys(self._contacts(q)))
+
+    def _contacts(self, q: Joints) -> Iterator[str]:
+        self.be_at(q)
+        mujoco.mj_collision(self._world, self._data)
+        count = self._data.ncon
+        if not count:
+            return
+        narrow = any(np.abs(end - q).max() < NARROW_RAD for end in self._narrow)
+        clear = CLEAR_M if narrow else self._clear
+        clear_held = clear if clear > CLEAR_M else 0.0
+        contacts = self._data.contact
+        for geoms, distance in zip(contacts.geom[:count].copy(), contacts.dist[:count].copy(), strict=True):
+            pair = {int(body) for body in self._world.geom_bodyid[geoms]}
+            others = pair - self._robot - self._around.held
+            if self._touchable & pair or not (others or pair <= self._robot):
+                continue
+            if distance < (0.0 if not others else clear if pair & self._robot else clear_held):
+                yield self._world.body(others.pop()).name or "something" if others else "itself"
+
+    def _bodies_below(self, root: str) -> frozenset[int]:
+        top = self._world.body(root).id
+        found = {top}
+        for body in range(top + 1, self._world.nbody):
+            if int(self._world.body_parentid[body]) in found:
+                found.add(body)
+        return frozenset(found)
+
+    # -- ways ---------------------------------------------------------------------------------------------------------
+
+    def hand(self, q: Joints) -> HandPose:
+        """Return where the hand is with the arm there."""
+        pose = self._configuration(q).get_transform_frame_to_world(self._site, "site")
+        x, y, z = pose.translation().tolist()
+        return HandPose((x, y, z), tuple(pose.rotation().wxyz.tolist()))
+
+    def solutions(self, pose: HandPose, start: Joints) -> Iterator[Vector]:
+        """Yield joints that bring the hand to a pose and touch nothing, near `start` first. Raises ArmError for none."""
+        best, hit, found = math.inf, "", 0
+        for attempt in range(SEEDS):
+            seed = np.asarray(start, dtype=float) if not attempt else self._random.uniform(self.lower, self.upper)
+            q, off_m, off_rad = self._descend(_se3(pose), seed)
+            best = min(best, off_m)
+            if off_m <= REACHED_M and off_rad <= REACHED_RAD:
+                hit = self.touched(q)
+                if not hit:
+                    found += 1
+                    yield q
+        if not found and hit:
+            raise ArmError(f"the hand is blocked by {hit} there")
+        if not found:
+            at = ", ".join(f"{v:.2f}" for v in pose.position)
+            raise ArmError(f"the place ({at}) m is unreachable that way; the hand comes within {best:.2f} m")
+
+    def way(self, start: Joints, goal: Vector) -> list[Vector]:
+        """Return a path of joints that touches nothing, with as much room around as `WAY_CLEAR_M` gives. Raises ArmError."""
+        begin = np.asarray(start, dtype=float)
+        if hit := self.touched(begin):
+            raise ArmError(f"the arm touches {hit} already; free it by hand, or move it back first")
+        if hit := self.touched(goal):
+            raise ArmError(f"the arm is blocked by {hit} there")
+        hit = ""
+        for clear in WAY_CLEAR_M:
+            with self._keeping(clear, begin, goal):
+                hit = self._blocked([begin, goal])
+                if not hit:
+                    return [begin, goal]
+                if path := self._around_it(begin, goal):
+                    return path
+        raise ArmError(f"no free way was found within {PLAN_S:g} s; the straight one is blocked by {hit}")
+
+    def _around_it(self, begin: Vector, goal: Vector) -> list[Vector]:
+        """Return a path by RRT-Connect, empty for none in time."""
+        setup = self._setup
+        setup.clear()
+        for state, joints in zip(self._ends, (begin, goal), strict=True):
+            for i, value in enumerate(np.clip(joints, self.lower, self.upper)):
+                state[i] = float(value)
+        setup.setStartAndGoalStates(*self._ends)
+        setup.solve(PLAN_S)
+        if not setup.haveExactSolutionPath():
+            return []
+        setup.simplifySolution(SIMPLIFY_S)
+        path = setup.getSolutionPath()
+        width = len(self.joints)
+        return [np.array([path.getState(k)[i] for i in range(width)]) for k in range(path.getStateCount())]
+
+    def line(self, start: Joints, poses: Sequence[HandPose], touch: Collection[str] = ()) -> list[Vector]:
+        """Return joints along a straight way of the hand from where it is through all poses, touching nothing but `touch`.
+
+        Raises ArmError, also where the arm would have to swing over on the way.
+        """
+        path = [np.asarray(start, dtype=float)]
+        here = self.hand(start)
+        with self._touching(touch):
+            for pose in poses:
+                a, b = _se3(here), _se3(pose)
+                turn = (a.rotation().inverse() @ b.rotation()).log()
+                way = b.translation() - a.translation()
+                steps = max(1, math.ceil(max(np.linalg.norm(way) / LINE_M, np.linalg.norm(turn) / LINE_RAD)))
+                for k in range(1, steps + 1):
+                    part = k / steps
+                    rotation = a.rotation() @ mink.SO3.exp(turn * part)
+                    step = mink.SE3.from_rotation_and_translation(rotation, a.translation() + way * part)
+                    q, off_m, off_rad = self._descend(step, path[-1])
+                    if off_m > REACHED_M or off_rad > REACHED_RAD:
+                        raise ArmError(f"the straight way of the hand is unreachable from its step {k} of {steps} on")
+                    if np.abs(q - path[-1]).max() > JUMP_RAD:
+                        raise ArmError("the arm would have to swing over on the straight way of its hand")
+                    if hit := self.touched(q):
+                        raise ArmError(f"the straight way of the hand is blocked by {hit}")
+                    path.append(q)
+                here = pose
+        return path
+
+    def _blocked(self, path: Sequence[Vector]) -> str:
+        """Return what is in the way of a path; "" for nothing."""
+        for a, b in zip(path, path[1:], strict=False):
+            steps = max(1, math.ceil(np.abs(b - a).max() / CHECK_RAD))
+            for k in range(steps + 1):
+                if hit := self.touched(a + (b - a) * k / steps):
+                    return hit
+        return ""
+
+    @contextmanager
+    def _keeping(self, clear: float, *narrow: Vector) -> Iterator[None]:
+        """Keep another distance from what stands around [m], but not near these joints."""
+        self._clear, self._narrow = clear, narrow
+        try:
+            yield
+        finally:
+            self._clear, self._narrow = CLEAR_M, ()
+
+    @contextmanager
+    def _touching(self, names: Collection[str]) -> Iterator[None]:
+        """Allow contact with bodies of these names, and what hangs on them."""
+        known = [name for name in names if mujoco.mj_name2id(self._world, mujoco.mjtObj.mjOBJ_BODY, name) >= 0]
+        before = self._touchable
+        self._touchable = before | {body for name in known for body in self._bodies_below(name)}
+        try:
+            yield
+        finally:
+            self._touchable = before
+
+    # -- inverse kinematics -------------------------------------------------------------------------------------------
+
+    def _configuration(self, q: Joints) -> mink.Configuration:
+        whole = self._own.qpos0.copy()
+        if self._base is not None:
+            own, world = self._base
+            whole[own : own + 7] = self._data.qpos[world : world + 7]
+        whole[self._adr] = q
+        return mink.Configuration(self._own, whole)
+
+    def _descend(self, target: mink.SE3, seed: Vector) -> tuple[Vector, float, float]:
+        """Return the joints that the descent from a seed ends at, and how far the hand is then from the target [m, rad]."""
+        configuration = self._configuration(np.clip(seed, self.lower, self.upper))
+        task = mink.FrameTask(self._site, "site", position_cost=1.0, orientation_cost=0.3, lm_damping=1e-2)
+        task.set_target(target)
+        posture = mink.PostureTask(self._own, cost=1e-3)
+        posture.set_target(configuration.q)
+        limits = [mink.ConfigurationLimit(self._own)]
+        off_m = off_rad = math.inf
+        for _ in range(IK_STEPS):
+            error = task.compute_error(configuration)
+            off_m, off_rad = float(np.linalg.norm(error[:3])), float(np.linalg.norm(error[3:]))
+            if off_m <= REACHED_M / 4 and off_rad <= REACHED_RAD / 4:
+                break
+            velocity = mink.solve_ik(
+                configuration, [task, posture], IK_DT, "daqp", damping=1e-3, limits=limits, constraints=self._still or None
+            )
+            configuration.integrate_inplace(velocity, IK_DT)
+        return configuration.q[self._adr].copy(), off_m, off_rad
+
+
+def _se3(pose: HandPose) -> mink.SE3:
+    """Return a pose as mink has it."""
+    return mink.SE3.from_rotation_and_translation(mink.SO3(np.array(pose.orientation)), np.array(pose.position))

@@ -1,0 +1,333 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Give the skills of a robot with arms their body: plans of the manipulators, played by the joints' driver, with what is held
+kept in mind."""
+
+import math
+import threading
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+try:
+    from ghostshell_ros.arms.arm import Arm, ArmError
+    from ghostshell_ros.arms.manipulation import OPEN_M, Grip, Look, Manipulator, Move, Phase
+    from ghostshell_ros.arms.motion import PathMotion
+except ImportError as error:
+    raise ImportError(f"{error}; arms need more: pip install -r requirements/arms.txt") from error
+
+from ghostshell_ros.arms.scenery import HANDLE, OPENED, SHUT, Scenery, SceneryError
+from ghostshell_ros.arms.surroundings import Surroundings, SurroundingsError
+from skill_kernel import SkillReturn
+from skill_kernel.robot import ArmConfig, RobotConfig, RobotConfigError
+from skill_kernel.skills.drivers import Action, DriverResult, Senses, StopEvent, joint_trajectory, outcome
+
+Vector = npt.NDArray[np.float64]
+
+SAMPLE_S = 0.04
+"""Time between two set-points of a plan; the driver joins them by straight lines."""
+GRIP_S, SETTLE_S = 0.6, 0.4
+"""Times in which the fingers open or shut, and in which they take hold or let go."""
+EMPTY_M = 0.004
+"""Fingers that are together no further from shut hold nothing."""
+CLOSE_RAD = 0.2
+"""Distance from its last set-point within which a joint carries on from it, else from where it was measured."""
+MOVED_M = 0.004
+"""A thing that is further from where it was when the arm set out is planned for anew."""
+MOST_PLANS = 3
+"""Plans that are made in all while what is to be taken moves."""
+SEEN_S, AGAIN_S = 2.0, 0.1
+"""Time within which a thing or door is seen where it was brought, and between two looks."""
+LOOSE_M = 0.003
+"""Fingers that are so much further apart than they were told feel something between them."""
+
+
+class ArmBody:
+    """Do what a robot's arms can do with things, doors and drawers. It holds one thing at a time; one plan runs at a time."""
+
+    def __init__(self, *, robot: RobotConfig, move_joints: Action, senses: Senses, speak: Action | None = None) -> None:
+        """Load the arms and their surroundings. Raises RobotConfigError when they cannot be used."""
+        if not robot.arms:
+            raise RobotConfigError(f"robot '{robot.name}' has no arm; describe it under arms: (docs/own_arm.md)")
+        self._arms = [_Side(name, config, robot) for name, config in robot.arms.items()]
+        files = {config.surroundings for config in robot.arms.values()}
+        if len(files) > 1:
+            raise RobotConfigError(f"the arms of robot '{robot.name}' stand in different surroundings; name one for all")
+        try:
+            file = files.pop()
+            self.scenery = Scenery.read(robot.file(file, "surroundings")) if file else Scenery()
+            self.around = Surroundings(robot.model_path(), self.scenery)
+            for side in self._arms:
+                side.load(robot, self.around)
+        except (SceneryError, SurroundingsError, ArmError) as error:
+            raise RobotConfigError(f"robot '{robot.name}', arms: {error}") from error
+        self.speak, self._move, self._senses = speak, move_joints, senses
+        self._busy = threading.Lock()
+        self._sent: dict[str, float] = {}
+        self.states: Mapping[str, Callable[[], str]] = {"hand": self.held}
+
+    def held(self) -> str:
+        """Return the thing that a hand holds, as its fingers still feel it; "" for none."""
+        side = self._full()
+        return side.hands.held if side is not None and self._grips(side) else ""
+
+    # -- what the skills do -------------------------------------------------------------------------------------------
+
+    def pick(self, thing: str, space: str, stop: StopEvent) -> SkillReturn:
+        """Take a thing out of a space."""
+
+        def plan(side: _Side, q: Vector) -> list[Phase]:
+            where = self._seen_in(thing)
+            if where != space:
+                raise ArmError(f"{thing} is not in {space}" + (f"; it is in {where}" if where else ""))
+            self._open_for(space)
+            return side.hands.pick(thing, q)
+
+        with self._busy:
+            return self._with_empty_hand(plan, stop, f"holds {thing}", lambda: self.around.position(thing))
+
+    def put(self, space: str, stop: StopEvent) -> SkillReturn:
+        """Put what the hand holds into a space."""
+        with self._busy:
+            side = self._full()
+            if side is None:
+                return SkillReturn.failure("the hand is empty; pick something first")
+            thing = side.hands.held
+
+            def plan(side: _Side, q: Vector) -> list[Phase]:
+                self._open_for(space)
+                return side.hands.put(space, q)
+
+            done = self._perform([side], plan, stop, f"put {thing} into {space}")
+            if done.ok and not self._seen(lambda: self.around.space_of(thing) == space, stop):
+                return SkillReturn.failure(f"{thing} was let go, but nobody sees it in {space}; look where it lies")
+            return done
+
+    def swing(self, door: str, share: float, stop: StopEvent) -> SkillReturn:
+        """Bring a door or drawer to a share of its way: 0 is shut, 1 open."""
+        wished = "open" if share >= OPENED else "shut"
+
+        def there() -> bool:
+            now = self.around.share_open(door)
+            return now >= OPENED if share >= OPENED else now <= SHUT
+
+        with self._busy:
+            try:
+                self._look()
+                if there():
+                    return SkillReturn.success(f"{door} is {wished} already")
+            except ArmError as error:
+                return SkillReturn.failure(str(error))
+            plan: Callable[[_Side, Vector], list[Phase]] = lambda side, q: side.hands.swing(door, share, q)  # noqa: E731
+            done = self._with_empty_hand(plan, stop, f"{door} is {wished}", lambda: self.around.position(door + HANDLE))
+            if done.ok and not self._seen(there, stop):
+                now = self.around.share_open(door)
+                return SkillReturn.failure(f"{door} is {now:.0%} open; the hand slipped off, or something blocks it")
+            return done
+
+    def draw_in(self, stop: StopEvent) -> SkillReturn:
+        """Bring the arms to rest, with what is held."""
+        with self._busy:
+            for side in self._arms:
+                done = self._perform([side], lambda one, q: [Move(one.arm.way(q, one.rest))], stop, "the arms are drawn in")
+                if not done.ok:
+                    return done
+            return done
+
+    # -- what is known ------------------------------------------------------------------------------------------------
+
+    def _look(self) -> None:
+        """Take the robot and its surroundings as they are now. Raises ArmError where nobody has measured the arms."""
+        measured = self._senses.joint_positions()
+        missing = [joint for side in self._arms for joint in side.config.joints if joint not in measured]
+        if missing:
+            raise ArmError(f"joint '{missing[0]}' has not been measured; check that the robot publishes joint_states")
+        self.around.set_joints(measured)
+        if self.around.base_address >= 0:
+            pose = self._senses.pose() or self._senses.odometry()
+            if pose is None:
+                raise ArmError("nobody tells where the robot stands; check that odom is published")
+            self.around.set_base(pose)
+        things = self._senses.things()
+        self.around.set_doors(self.scenery.shares_open({name: position for name, (position, _) in things.items()}))
+        full = self._full()
+        self.around.place({name: pose for name, pose in things.items() if full is None or name != full.hands.held})
+        if full is not None:
+            full.arm.be_at(self._start(full))
+
+    def _seen(self, there: Callable[[], bool], stop: StopEvent) -> bool:
+        """Return whether something is seen to be so, soon."""
+        for _ in range(math.ceil(SEEN_S / AGAIN_S)):
+            self._look()
+            if there():
+                return True
+            stop.wait(AGAIN_S)
+        return False
+
+    def _start(self, side: "_Side") -> Vector:
+        """Return where a motion of an arm starts [rad]."""
+        measured = self._senses.joint_positions()
+        near = {j: s for j, s in self._sent.items() if abs(s - measured[j]) < CLOSE_RAD}
+        return np.array([near.get(joint, measured[joint]) for joint in side.config.joints])
+
+    def _seen_in(self, thing: str) -> str:
+        """Return the space where a thing is seen now, "" for none. Raises ArmError for one that is not seen."""
+        seen = self._senses.things()
+        if thing not in seen:
+            hidden = self.around.space_of(thing)
+            door = self.scenery.spaces[hidden].door if hidden else ""
+            if door and self.around.share_open(door) < OPENED:
+                raise ArmError(f"{thing} is not seen, and {door} is shut; open it first if {thing} is in there")
+            raise ArmError(f"{thing} is not there: nobody sees it now")
+        return self.scenery.space_of(seen[thing][0], {door: self.around.share_open(door) for door in self.scenery.doors})
+
+    def _open_for(self, space: str) -> None:
+        """Raise ArmError unless the door of a space is open."""
+        door = self.scenery.space(space).door
+        if door and self.around.share_open(door) < OPENED:
+            raise ArmError(f"{space} is shut; open it first")
+
+    def _full(self) -> "_Side | None":
+        return next((side for side in self._arms if side.hands.held), None)
+
+    def _grips(self, side: "_Side") -> bool:
+        """Return whether something keeps the fingers apart."""
+        measured = self._senses.joint_positions()
+        return sum(measured.get(finger, 0.0) for finger in side.config.fingers) > EMPTY_M
+
+    # -- performing ---------------------------------------------------------------------------------------------------
+
+    def _with_empty_hand(
+        self, plan: "Callable[[_Side, Vector], list[Phase]]", stop: StopEvent, done: str, target: Callable[[], Vector]
+    ) -> SkillReturn:
+        """Perform a plan with the arm that comes off with it, the one nearest to the target first."""
+        full = self._full()
+        if full is not None:
+            if self._grips(full):
+                return SkillReturn.failure(f"the hand is full: it holds {full.hands.held}; release it first")
+            full.hands.take("")
+        try:
+            self._look()
+        except ArmError as error:
+            return SkillReturn.failure(str(error))
+
+        def far(side: _Side) -> float:
+            return float(np.linalg.norm(target() - self.around.position(side.config.hand)))
+
+        return self._perform(sorted(self._arms, key=far), plan, stop, done)
+
+    def _perform(
+        self, sides: "Sequence[_Side]", plan: "Callable[[_Side, Vector], list[Phase]]", stop: StopEvent, done: str
+    ) -> SkillReturn:
+        """Look, plan, and play the plan of the first arm that has one; plan anew where what it wants has moved since.
+
+        What was held when it is stopped stays held.
+        """
+        played: Move | None = None
+        try:
+            self._look()
+            side, phases = self._planned(sides, plan)
+        except (ArmError, SceneryError) as error:
+            return SkillReturn.failure(str(error))
+        waiting, plans = deque(phases), 1
+        while waiting:
+            phase = waiting.popleft()
+            if isinstance(phase, Look):
+                try:
+                    self._look()
+                    if plans < MOST_PLANS and self._has_moved(phase):
+                        waiting, plans = deque(plan(side, self._start(side))), plans + 1
+                except (ArmError, SceneryError) as error:
+                    return SkillReturn.failure(str(error))
+                continue
+            result = self._play(side, phase, stop) if isinstance(phase, Move) else self._grip(side, phase, stop)
+            if not result.ok:
+                held = self.held()
+                return outcome(result, f"stopped on the way, {f'holding {held}' if held else 'with an empty hand'}")
+            if isinstance(phase, Move):
+                played = phase
+            elif phase.around and not self._grips(side):
+                side.hands.take("")
+                self._let_go(side, played, stop)
+                return SkillReturn.failure(f"the hand closed on nothing: {phase.around} has slipped out or is elsewhere")
+        if side.hands.held and not self._grips(side):
+            lost = side.hands.held
+            side.hands.take("")
+            self._let_go(side, None, stop)
+            return SkillReturn.failure(f"{lost} slipped out of the hand")
+        return SkillReturn.success(done)
+
+    def _planned(self, sides: "Sequence[_Side]", plan: "Callable[[_Side, Vector], list[Phase]]") -> "tuple[_Side, list[Phase]]":
+        """Return the first arm that has a plan, and it. Raises ArmError or SceneryError with the reasons of all."""
+        why = dict[str, str]()
+        for side in sides:
+            try:
+                return side, plan(side, self._start(side))
+            except ArmError as error:
+                why[side.name] = str(error)
+        reasons = list(dict.fromkeys(why.values()))
+        raise ArmError(reasons[0] if len(reasons) == 1 else "; ".join(f"{name} arm: {text}" for name, text in why.items()))
+
+    def _has_moved(self, phase: Phase) -> bool:
+        return isinstance(phase, Look) and bool(np.linalg.norm(self.around.position(phase.name) - phase.position) > MOVED_M)
+
+    def _let_go(self, side: "_Side", taken: Move | None, stop: StopEvent) -> None:
+        """Open the fingers after a slip, and go back the way on which the hand took hold."""
+        if self._grip(side, Grip(OPEN_M), stop).ok and taken is not None:
+            self._play(side, Move(taken.path[::-1], taken.speed), stop)
+
+    def _play(self, side: "_Side", move: Move, stop: StopEvent) -> DriverResult:
+        motion = PathMotion(move.path, side.speeds, speed=move.speed)
+        times = [k * SAMPLE_S for k in range(1, math.ceil(motion.duration_s / SAMPLE_S) + 1)]
+        if not times:
+            return DriverResult(ok=True)
+        return self._send(side.config.joints, times, [motion.sample(t).tolist() for t in times], stop)
+
+    def _grip(self, side: "_Side", grip: Grip, stop: StopEvent) -> DriverResult:
+        fingers = side.config.fingers
+        before = self._senses.joint_positions()
+        result = self._send(fingers, [GRIP_S, GRIP_S + SETTLE_S], [[grip.width] * len(fingers)] * 2, stop)
+        if grip.holds and not result.ok:
+            # Stopped half way: it holds what keeps the fingers further apart than they were told to be by then.
+            share = min(1.0, result.values.get("completed_s", 0.0) / GRIP_S)
+            after = self._senses.joint_positions()
+            wider = (after[f] - before[f] - (grip.width - before[f]) * share for f in fingers)
+            if sum(wider) < LOOSE_M:
+                return result
+        if grip.holds is not None:
+            self.around.set_joints(self._senses.joint_positions())
+            side.hands.take(grip.holds)
+        return result
+
+    def _send(
+        self, joints: Sequence[str], times_s: Sequence[float], positions: Sequence[Sequence[float]], stop: StopEvent
+    ) -> DriverResult:
+        result = self._move(trajectory=joint_trajectory(joints, times_s, positions), stop=stop)
+        for joint, position in zip(joints, positions[-1], strict=True):
+            self._sent.pop(joint, None)
+            if result.ok:
+                self._sent[joint] = position
+        return result
+
+
+class _Side:
+    """One arm of a body: its configuration, its speeds and rest [rad/s, rad], and what plans for it."""
+
+    arm: Arm
+    hands: Manipulator
+
+    def __init__(self, name: str, config: ArmConfig, robot: RobotConfig) -> None:
+        self.name, self.config = name, config
+        unknown = [joint for joint in (*config.joints, *config.fingers) if joint not in robot.joints]
+        if unknown:
+            raise RobotConfigError(
+                f"robot '{robot.name}', arms: '{unknown[0]}' of arm '{name}' is not among its joints; give its range there"
+            )
+        self.speeds = [robot.joints[joint].max_velocity for joint in config.joints]
+        self.rest = np.array([robot.joints[joint].rest for joint in config.joints])
+
+    def load(self, robot: RobotConfig, around: Surroundings) -> None:
+        """Load the arm. Raises ArmError."""
+        self.arm = Arm(robot.model_path(), around, self.config.joints, self.config.hand)
+        self.hands = Manipulator(self.arm, around)
