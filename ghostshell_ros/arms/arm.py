@@ -63,10 +63,9 @@ class Arm:
         self.joints, self._site = tuple(joints), site
         self.lower, self.upper = limits[:, 0], limits[:, 1]
         root = self._own.body("base_link").id
-        drives = self._own.body_dofnum[root] == 6
-        dofs = range(int(self._own.body_dofadr[root]), int(self._own.body_dofadr[root]) + 6) if drives else ()
-        self._base = (int(self._own.jnt_qposadr[self._own.body_jntadr[root]]), surroundings.base_address) if drives else None
-        self._still = [mink.DofFreezingTask(self._own, dof_indices=list(dofs))] if drives else []
+        dofs = [int(self._own.body_dofadr[root]) + k for k in range(int(self._own.body_dofnum[root]))]
+        self._base = int(self._own.jnt_qposadr[self._own.body_jntadr[root]]) if dofs else 0
+        self._still = [mink.DofFreezingTask(self._own, dof_indices=dofs)] if dofs else None
         self._robot = self._bodies_below("base_link")
         own = np.isin(self._world.geom_bodyid, list(self._robot))
         self._world.geom_contype[:], self._world.geom_conaffinity[:] = own, 1  # what stands around touches only the robot
@@ -292,9 +291,8 @@ class Arm:
 
     def _configuration(self, q: Joints) -> mink.Configuration:
         whole = self._own.qpos0.copy()
-        if self._base is not None:
-            own, world = self._base
-            whole[own : own + 7] = self._data.qpos[world : world + 7]
+        base = self._data.qpos[self._around.base]
+        whole[self._base : self._base + len(base)] = base
         whole[self._adr] = q
         return mink.Configuration(self._own, whole)
 
@@ -313,7 +311,7 @@ class Arm:
             if off_m <= REACHED_M / 4 and off_rad <= REACHED_RAD / 4:
                 break
             velocity = mink.solve_ik(
-                configuration, [task, posture], IK_DT, "daqp", damping=1e-3, limits=limits, constraints=self._still or None
+                configuration, [task, posture], IK_DT, "daqp", damping=1e-3, limits=limits, constraints=self._still
             )
             configuration.integrate_inplace(velocity, IK_DT)
         return configuration.q[self._adr].copy(), off_m, off_rad

@@ -63,6 +63,7 @@ class ArmBody:
         except (SceneryError, SurroundingsError, ArmError) as error:
             raise RobotConfigError(f"robot '{robot.name}', arms: {error}") from error
         self.speak, self._move, self._senses = speak, move_joints, senses
+        self._drives = self.around.base.stop > self.around.base.start
         self._busy = threading.Lock()
         self._sent: dict[str, float] = {}
         self.states: Mapping[str, Callable[[], str]] = {"hand": self.held}
@@ -144,7 +145,7 @@ class ArmBody:
         if missing:
             raise ArmError(f"joint '{missing[0]}' has not been measured; check that the robot publishes joint_states")
         self.around.set_joints(measured)
-        if self.around.base_address >= 0:
+        if self._drives:
             pose = self._senses.pose() or self._senses.odometry()
             if pose is None:
                 raise ArmError("nobody tells where the robot stands; check that odom is published")

@@ -112,6 +112,16 @@ class Scenery:
         """Return how far the doors are open, 0 to 1, whose handles are among what is seen (position in the world by name)."""
         return {name: door.share_open(seen[name + HANDLE]) for name, door in self.doors.items() if name + HANDLE in seen}
 
+    def doors_seen(self, seen: Mapping[str, Sequence[float]]) -> dict[str, str]:
+        """Return for each door whose handle is among what is seen whether it is `open`, `shut` or `ajar`."""
+        shares = self.shares_open(seen)
+        return {name: "open" if share >= OPENED else "shut" if share <= SHUT else "ajar" for name, share in shares.items()}
+
+    def things_seen(self, seen: Mapping[str, Sequence[float]]) -> dict[str, str]:
+        """Return for each thing among what is seen the space it lies in, "" for none."""
+        shares = self.shares_open(seen)
+        return {name: self.space_of(seen[name], shares) for name in self.things if name in seen}
+
     def space_of(self, position: Sequence[float] | Vector, shares: Mapping[str, float]) -> str:
         """Return the space that holds a position in the world [m], with doors so far open; "" for none."""
         for space in self.spaces.values():

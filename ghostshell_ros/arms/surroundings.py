@@ -93,8 +93,12 @@ class Surroundings:
         if mujoco.mj_name2id(model, mujoco.mjtObj.mjOBJ_BODY, "base_link") < 0:
             raise SurroundingsError(f"the robot's model {robot} has no body 'base_link'")
         base = model.body("base_link").id
-        self.base_address = int(model.jnt_qposadr[model.body_jntadr[base]]) if model.body_dofnum[base] == 6 else -1
-        """Where the pose of a base that drives begins in `data.qpos`; -1 for one that stands fast."""
+        dofs = int(model.body_dofnum[base])
+        if dofs not in (0, 3, 6):
+            raise SurroundingsError(f"base_link of {robot} stands fast, has a free joint, or slides along x and y and turns")
+        begin = int(model.jnt_qposadr[model.body_jntadr[base]]) if dofs else 0
+        self.base = slice(begin, begin + {0: 0, 3: 3, 6: 7}[dofs])
+        """Where the pose of a base that drives is in `data.qpos`; empty for one that stands fast."""
         self.held: set[int] = set()
         """Bodies of the things in hands."""
         self._bodies = {name: int(model.body(name).id) for name in scenery.things}
@@ -113,11 +117,13 @@ class Surroundings:
 
     def set_base(self, pose: Pose2D) -> None:
         """Put a robot that drives where it stands in the world; one that stands fast stays."""
-        if self.base_address >= 0:
-            turned = [math.cos(pose.yaw / 2), 0.0, 0.0, math.sin(pose.yaw / 2)]
-            height = self.model.qpos0[self.base_address + 2]
-            self.data.qpos[self.base_address : self.base_address + 7] = [pose.x, pose.y, height, *turned]
-            mujoco.mj_kinematics(self.model, self.data)
+        qpos = self.data.qpos[self.base]
+        if len(qpos) == 3:
+            qpos[:] = pose.x, pose.y, pose.yaw
+        elif len(qpos):
+            height = self.model.qpos0[self.base.start + 2]
+            qpos[:] = pose.x, pose.y, height, math.cos(pose.yaw / 2), 0.0, 0.0, math.sin(pose.yaw / 2)
+        mujoco.mj_kinematics(self.model, self.data)
 
     def set_joints(self, positions: Mapping[str, float]) -> None:
         """Put the robot's joints where they are [m, rad]. Unknown ones are left out."""

@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, wait
 from functools import partial
-from typing import Any, TypeAlias
+from typing import Any
 
 from ghostshell.msg import DetectionArray
 from ghostshell.srv import QueryMemory
@@ -19,6 +19,7 @@ from vision_msgs.msg import Detection3DArray
 
 from ghostshell_ros.drivers.action_caller import STOP_LOOK_S, ActionCaller
 from ghostshell_ros.navigation.motion import composed
+from ghostshell_ros.perception.sights import Pose, Sights
 from ghostshell_ros.runtime.lifecycle import DriverStates
 from ghostshell_ros.runtime.map_origin import follow_map
 from ghostshell_ros.runtime.node import RuntimeNode
@@ -27,7 +28,7 @@ from ghostshell_ros.runtime.service_client import Request, ServiceClient
 from ghostshell_ros.wire.codec import interface
 from ghostshell_ros.wire.images import to_pixels
 from ghostshell_ros.wire.qos import IMAGES, LATCHED, SENSORS
-from ghostshell_ros.wire.sensing import SEEN_S, pose_of, scan_of, things_of
+from ghostshell_ros.wire.sensing import pose_of, scan_of, things_of
 from ghostshell_ros.wire.values import ros_text
 from skill_kernel.codes import MemoryCode
 from skill_kernel.config.sections import nearest
@@ -166,7 +167,6 @@ IMAGE_WAIT_S = 2.0
 """Time a skill waits for the next picture; pictures are subscribed only then."""
 LOOKS = 100
 """Messages of things that are kept until somebody asks."""
-Thing: TypeAlias = tuple[Sequence[float], Sequence[float]]
 
 
 class RosSenses:
@@ -189,8 +189,7 @@ class RosSenses:
             node.create_subscription(kind, topic, partial(self._keep, kind), SENSORS, raw=True)
         self._looks: deque[tuple[float, bytes]] = deque(maxlen=LOOKS)
         """Steady time and bytes of messages of things that nobody has asked for yet."""
-        self._things: dict[str, tuple[float, Thing]] = {}
-        self._one_reader = threading.Lock()
+        self._sights, self._one_reader = Sights(), threading.Lock()
         if robot.arms:
             node.create_subscription(Detection3DArray, "things", self._on_things, SENSORS, raw=True)
         if base:
@@ -224,14 +223,12 @@ class RosSenses:
         message = self._fresh(DetectionArray, UNSEEN_S)
         return () if message is None else tuple(message.labels)
 
-    def things(self) -> Mapping[str, Thing]:
+    def things(self) -> Mapping[str, Pose]:
         with self._one_reader:
             while self._looks:
                 at, raw = self._looks.popleft()
-                self._things.update((name, (at, pose)) for name, pose in things_of(deserialize_message(raw, Detection3DArray)))
-            since = self._node.steady_now() - SEEN_S
-            self._things = {name: (at, pose) for name, (at, pose) in self._things.items() if at >= since}
-            return {name: pose for name, (_, pose) in self._things.items()}
+                self._sights.take(things_of(deserialize_message(raw, Detection3DArray)), at)
+            return self._sights.seen(self._node.steady_now())
 
     def image(self) -> Any:
         if not self._base:

@@ -14,9 +14,6 @@ from skill_kernel.safety.base_gate import Velocity
 from skill_kernel.safety.obstacles import Points, scan_points
 from skill_kernel.skills.drivers import Pose2D, Scan
 
-SEEN_S = 3.0
-"""Time for which a thing that was seen counts as seen."""
-
 
 def scan_of(message: LaserScan) -> Scan:
     """Return a lidar turn in its own frame; ranges outside its limits are inf."""

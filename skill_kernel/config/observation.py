@@ -181,10 +181,12 @@ class Plain(Section):
 
     `speed`: that over ground in m/s, from odometry. `heard`: the newest instruction of a person, whatever way it came, from the
     process scheduler's state. `room`: the area of `rooms` that the robot stands in, from a field that is a pose; "" in none.
-    `subsystems`: which are free, busy or held between two calls, from the skill kernel's state.
+    `subsystems`: which are free, busy or held between two calls, from the skill kernel's state. `things`: in which space of the
+    arms' surroundings each thing lies that was seen in the last seconds, "" for none. `doors`: which of those seen are open,
+    shut or ajar.
     """
 
-    function: Literal["speed", "heard", "room", "subsystems"]
+    function: Literal["speed", "heard", "room", "subsystems", "things", "doors"]
 
 
 Process = Annotated[Take | MapPose | Moving | NearestBySector | Track | CountLabel | Plain, Field(discriminator="function")]
@@ -199,6 +201,8 @@ MADE = {
     "room": (Kind.TEXT, ""),
     "subsystems": (Kind.TABLE, "ghostshell/msg/KernelState"),
     "heard": (Kind.TEXT, "ghostshell/msg/ProcessArray"),
+    "things": (Kind.TABLE, "vision_msgs/msg/Detection3DArray"),
+    "doors": (Kind.TABLE, "vision_msgs/msg/Detection3DArray"),
 }
 """The kind that each post-processing makes and the message it reads, "" for another field. `take` reads any and makes a
 boolean, number or text."""

@@ -11,19 +11,22 @@ from ghostshell.msg import DetectionArray, KernelState, ProcessArray, ProcessSta
 from ghostshell.msg import Observation as ObservationMsg
 from nav_msgs.msg import Odometry as OdometryMsg
 from sensor_msgs.msg import LaserScan
+from vision_msgs.msg import Detection3DArray
 
+from ghostshell_ros.arms.scenery import Scenery, SceneryError
+from ghostshell_ros.perception.sights import Sights
 from ghostshell_ros.runtime.map_origin import follow_map
 from ghostshell_ros.runtime.node import Health, Level, NodeStartError, RuntimeNode
 from ghostshell_ros.wire.codec import interface
 from ghostshell_ros.wire.observation_messages import observation_message
 from ghostshell_ros.wire.qos import EVENTS, LATCHED_BY_ANY, OBSERVATION, SENSORS
-from ghostshell_ros.wire.sensing import pose_of
+from ghostshell_ros.wire.sensing import pose_of, things_of
 from ghostshell_ros.wire.values import seconds
 from skill_kernel.config.observation import FieldConfig, MapPose, Take
 from skill_kernel.observation.model import FieldValue, Pose, alike
 from skill_kernel.observation.observer import Observer
 from skill_kernel.observation.odometry import Odometry
-from skill_kernel.robot import RobotConfig
+from skill_kernel.robot import RobotConfig, RobotConfigError
 from skill_kernel.skills.drivers import Detection, Scan
 
 BURST = 5.0
@@ -52,6 +55,8 @@ class ObserverNode(RuntimeNode):
         most = self.declare("max_rate_hz", 50.0, "observations a second at most [Hz]", 2.0, 200.0)
         robot = RobotConfig.load(name)
         self._observer = Observer(robot)
+        self._scenery = _scenery(robot)
+        self._sights: dict[str, Sights] = {}
         self._period_s, self._rest_s, self._most = 1.0 / rate, 1.0 / rest, most
         self._published: Mapping[str, FieldValue] = {}
         self._free = BURST
@@ -129,6 +134,8 @@ class ObserverNode(RuntimeNode):
             "track": (DetectionArray, self._on_detections),
             "subsystems": (KernelState, self._on_kernel_state),
             "heard": (ProcessArray, self._on_processes),
+            "things": (Detection3DArray, self._on_things),
+            "doors": (Detection3DArray, self._on_things),
         }
         if process.function in kinds:
             message_type, take_in = kinds[process.function]
@@ -202,6 +209,14 @@ class ObserverNode(RuntimeNode):
         things = [Detection(d.label, d.confidence, d.bearing, d.distance) for d in message.detections]
         self._observer.sightings(name, things, self._measured_at(config.source.topic, message))
 
+    def _on_things(self, name: str, config: FieldConfig, message: Detection3DArray) -> None:
+        sights, now = self._sights.setdefault(name, Sights()), self.steady_now()
+        measured = self._measured_at(config.source.topic, message)
+        sights.take(things_of(message), measured)
+        seen = {thing: position for thing, (position, _) in sights.seen(now).items()}
+        tell = self._scenery.things_seen if config.process.function == "things" else self._scenery.doors_seen
+        self._observer.take(name, tell(seen), measured)
+
     def _on_kernel_state(self, name: str, config: FieldConfig, message: KernelState) -> None:
         rows = {s.name: "busy" if s.call_ids else "held" if s.process_id else "free" for s in message.subsystems}
         self._observer.take(name, rows, self.steady_now())
@@ -230,3 +245,17 @@ class ObserverNode(RuntimeNode):
         for name, topic in self._states.items():
             if not self.count_publishers(topic):
                 self._observer.miss(name, f"nobody publishes '{topic}'; is its node running?")
+
+
+def _scenery(robot: RobotConfig) -> Scenery:
+    """Return what stands around the robot's arms. Raises NodeStartError where a field needs it and it cannot be read."""
+    file = next((arm.surroundings for arm in robot.arms.values() if arm.surroundings), "")
+    needs = [name for name, field in robot.observation.items() if field.process.function in ("things", "doors")]
+    if not needs:
+        return Scenery()
+    if not file:
+        raise NodeStartError(f"field '{needs[0]}' needs surroundings: of an arm under arms:")
+    try:
+        return Scenery.read(robot.file(file, "surroundings"))
+    except (RobotConfigError, SceneryError) as error:
+        raise NodeStartError(f"field '{needs[0]}': {error}") from error
