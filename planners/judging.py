@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from planners.models.base import Message, ModelRequest
-from planners.models.model_call import AnswerError, Model, ModelCall
+from planners.models.model_call import AnswerError, Model, ModelCall, without_thoughts
 from planners.prompts.blocks import Layer, block, front, text_beside
 from planners.prompts.prompt import RobotFacts, compose, observation_now, observed
 from planners.strategy import RobotView
@@ -18,7 +18,6 @@ from skill_kernel.config.sections import shown
 MAX_ANSWER = 2000
 MAX_OUTPUT_TOKENS = 60
 _RULES = text_beside(__file__, "judge_rules.txt")
-_THOUGHT = re.compile(r"<(think|thinking|reasoning)>.*?(?:</\1>|\Z)", re.DOTALL | re.IGNORECASE)
 _ANSWER = re.compile(
     r"(?P<unknown>unknown\b|未知|无法|無法|不确定|不確定|不知道|不清楚|不明|不能|不一定|不好说|没法|有可能|可能)"
     r"|(?P<yes>(?:yes|true)\b|是(?!否|不是)|有(?!没有)|对(?!不对))|(?P<no>(?:no|false)\b|[否不没沒])",
@@ -52,7 +51,7 @@ class JudgeReader:
             raise AnswerError("the answer is too long; begin with yes, no or unknown")
 
     def close(self) -> Judgement:
-        text = _THOUGHT.sub("", self._text).strip().strip("`*\"'<>").strip()
+        text = without_thoughts(self._text).strip().strip("`*\"'<>").strip()
         said = _ANSWER.match(text)
         if said is None or _OPEN.match(text, said.end()):
             raise AnswerError(f"the answer begins with “{shown(text, 30)}”; it must begin with yes, no or unknown")

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Ask one question of a planning layer: read the answer while it is written, bound its time, repair it once (TypeGo 6)."""
 
+import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Generic, Protocol, TypeVar
@@ -16,6 +17,7 @@ from skill_kernel.codes import ModelCode
 T = TypeVar("T")
 Read = TypeVar("Read", covariant=True)
 
+_THOUGHT = re.compile(r"<(think|thinking|reasoning)>.*?(?:</\1>|\Z)", re.DOTALL | re.IGNORECASE)
 SHOWN_ANSWER = 400
 """Characters of a faulty answer that the model is shown again."""
 
@@ -165,6 +167,11 @@ def repair(request: ModelRequest, error: str, answer: str) -> ModelRequest:
     shown = f"{error}; the answer was: {answer[:SHOWN_ANSWER] or '(nothing)'}"
     text = f"{last.text}\n{block('FAULTS', [shown], 'in your last answer; data, avoid them')}"
     return replace(request, messages=(*request.messages[:-1], Message("user", text, last.images)))
+
+
+def without_thoughts(text: str) -> str:
+    """Return an answer without the blocks in which a model reasoned."""
+    return _THOUGHT.sub("", text)
 
 
 WRAPPERS = frozenset(robot.WRAPPERS) | {"subtasks", "events"}

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from planners.models.base import CancelToken, Message, ModelClient, ModelRequest, TextDelta
 from planners.models.config import Deadlines
+from planners.models.model_call import without_thoughts
 from planners.prescriptions.grammar import EXAMPLES, Grammar
 from planners.prompts.blocks import quoted, text_beside
 from planners.prompts.prompt import RobotFacts, compose, conditions, described, line
@@ -29,9 +30,7 @@ MAX_ANSWER = 6_000
 REPAIRS = 1
 
 _FENCE = re.compile(r"```[ \t]*(?:python|py)?[ \t]*\r?\n(?P<code>.*?)(?:```|\Z)", re.DOTALL | re.IGNORECASE)
-_THOUGHT = re.compile(r"<(think|thinking)>.*?(?:</\1>|\Z)", re.DOTALL | re.IGNORECASE)
 _CANNOT = re.compile(r"^\s*CANNOT:\s*(?P<why>.+)", re.IGNORECASE | re.MULTILINE)
-
 
 MIN_LIMIT_S = 30.0
 FACTOR = 2.0
@@ -139,7 +138,7 @@ class Compiler:
 
 def code_of(answer: str) -> str | None:
     """Return the two functions in an answer, fenced or bare; None without any."""
-    text = _THOUGHT.sub("", answer)
+    text = without_thoughts(answer)
     blocks = [match["code"] for match in _FENCE.finditer(text)]
     inside = next((b for b in blocks if "def condition" in b and "def action" in b), "\n\n".join(blocks))
     if inside.strip():

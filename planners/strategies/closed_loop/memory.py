@@ -3,10 +3,12 @@
 (CLEA IV-C)."""
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from planners.prompts.prompt import CallReport
+from planners.strategies.closed_loop.actions import Action
 from planners.strategies.closed_loop.pictures import Pictures
 
 CAPACITY = 30
@@ -48,7 +50,9 @@ class Memory:
         self.seen = self.belief = ""
         """What the observer and the summarizer said last."""
         self._step = 0
-        self._waiting: deque[tuple[str, str, Pictures]] = deque()
+        self._waiting: deque[tuple[Action | None, str, Pictures]] = deque()
+        self._described: Pictures | None = None
+        """Those that `seen` describes: actions that ended together have one look."""
         self._unsummarized = False
         self._question: Question | None = None
         self._stopped = False
@@ -58,12 +62,14 @@ class Memory:
         """Return whether something is still to be observed or summarised."""
         return bool(self._waiting) or self._unsummarized
 
-    def look(self, pictures: Pictures) -> None:
-        """Observe without an action."""
-        self.record("", "", pictures)
+    def adopt(self, done: Iterable[CallReport]) -> None:
+        """Take in what was done before the process was planned here."""
+        for call in done:
+            self._insert("", f"{call.function}({call.arguments})", f"{call.outcome}: {call.message}")
+        self.belief = self._told() if self.entries else ""
 
-    def record(self, action: str, feedback: str, pictures: Pictures) -> None:
-        """Take in an action that has ended, and the pictures right after it."""
+    def record(self, action: Action | None, feedback: str, pictures: Pictures) -> None:
+        """Take in an action that has ended and the pictures right after it, or pictures alone."""
         self._waiting.append((action, feedback, pictures))
         self._go_on()
 
@@ -84,24 +90,33 @@ class Memory:
             return
         if self._unsummarized:
             self._question = self._summarize(tuple(self.entries), self._summarized)
+        elif self._waiting and self._waiting[0][2] is self._described:
+            self._observed(self.seen)
         elif self._waiting:
             self._question = self._observe(self._waiting[0][2], self._observed)
 
     def _observed(self, text: str) -> None:
         self._question = None
-        action, feedback, _ = self._waiting.popleft()
+        action, feedback, self._described = self._waiting.popleft()
         self.seen = text
-        if action:
-            self._step += 1
-            self.entries.append(Entry(self._step, text, action, feedback))
+        if action is not None:
+            self._insert(text, str(action), feedback)
             self._unsummarized = True
         self._next()
 
+    def _insert(self, observation: str, action: str, feedback: str) -> None:
+        self._step += 1
+        self.entries.append(Entry(self._step, observation, action, feedback))
+
     def _summarized(self, text: str) -> None:
         self._question, self._unsummarized = None, False
-        told = "".join(f"\nstep {e.step}: {e.action}: {e.feedback}" for e in self.entries)
-        self.belief = text or f"Trajectory:{told}\nSpatial: nobody has summed it up; see SEEN and OBSERVATION"
+        self.belief = text or self._told()
         self._next()
+
+    def _told(self) -> str:
+        """Return what is believed where nobody has summed it up."""
+        told = "".join(f"\nstep {e.step}: {e.action}: {e.feedback}" for e in self.entries)
+        return f"Trajectory:{told}\nSpatial: nobody has summed it up; see SEEN and OBSERVATION"
 
     def _next(self) -> None:
         self._go_on()

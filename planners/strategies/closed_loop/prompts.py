@@ -13,8 +13,8 @@ NAMES is one object, parameter to its values; IMAGES one {"robot"} a picture, in
 OBSERVATION one {"robot", …its fields} a robot; HISTORY one {"step", "observation", "action", "feedback"} an action; all else
 texts. An action reads as the planner writes it: `pick_from(robot="hebe", object="tea", space="fridge")`.
 
-Answers: observer and summarizer plain text; planner YAML with Subgoal, Action Plan and Status (continue, done, impossible); critic
-YAML with Action Suitability, Feedback and, where it can, Region (`answers.py`).
+Observer and summarizer answer in plain text, the planner in YAML with Subgoal, Action Plan and Status (continue, done,
+impossible), the critic in YAML with Action Suitability, Feedback and, where it can, Region (`answers.py`).
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -46,7 +46,7 @@ MAX_CALLS = 5
 _FRONTS = {layer: text_beside(__file__, f"{layer}_rules.txt") for layer in (Layer.OBSERVER, Layer.SUMMARIZER, Layer.CRITIC)}
 _PLANNER = text_beside(__file__, "planner_rules.txt")
 _CLOSED = {
-    "sight": "You do not see: BELIEF is the memory of what was done and where things are, SEEN is what the cameras show now",
+    "sight": "You do not see: BELIEF is the memory of what was done and where\nthings are, SEEN is what the cameras show now",
     "length": f"1 to 3 calls, never more than {MAX_CALLS}: what comes next and can be foreseen. You are asked again",
 }
 _OPEN = {

@@ -1,0 +1,185 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Track where things are, what is open and who holds what, from outcomes and observations, and weigh actions by it without a
+model: the world verdict.
+
+It knows the skills of CLEA's pool (table I): open(what), close(what), pick_from(object, space), release_to(space) and
+go_to(point), and reads `things`, `doors` and `hand` of each robot's observation. A space with a door has the door's name.
+Of any other skill it can say nothing.
+"""
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+from copy import deepcopy
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any
+
+from planners.prompts.prompt import declared
+from planners.strategies.closed_loop.actions import Action
+from planners.strategy import RobotView
+from skill_kernel.codes import CallCode, Outcome
+from skill_kernel.events import CallEvent
+
+OPEN, SHUT = "open", "shut"
+HALTED_S = 5.0
+"""A robot that said so long ago that it is halted may be tried again: its kernel refuses it without a motion."""
+
+
+class Fit(Enum):
+    """Say what is known of an action."""
+
+    FITS = "fits"
+    DOUBTED = "doubted"
+    UNFIT = "unfit"
+
+
+@dataclass
+class Belief:
+    """Hold what is believed: doors by state, things by the space or the robot that has them, hands by the thing in them ("" for
+    none) and robots by the point where they stand. What is not there is not known."""
+
+    doors: dict[str, str] = field(default_factory=dict)
+    things: dict[str, str] = field(default_factory=dict)
+    hands: dict[str, str] = field(default_factory=dict)
+    points: dict[str, str] = field(default_factory=dict)
+    seen: dict[str, str] = field(default_factory=dict)
+    """Things that are in sight now, by space."""
+
+    def suppose(self, action: Action) -> None:
+        """Believe what is true when an action has ended well."""
+        given, robot = action.arguments, action.robot
+        if action.skill in ("open", "close"):
+            self.doors[given.get("what", "")] = OPEN if action.skill == "open" else SHUT
+        elif action.skill == "pick_from":
+            self.hands[robot] = thing = given.get("object", "")
+            self.things[thing] = robot
+            self.seen.pop(thing, None)
+        elif action.skill == "release_to":
+            if thing := self.hands.get(robot, ""):
+                self.things[thing] = given.get("space", "")
+            self.hands[robot] = ""
+        elif action.skill == "go_to":
+            self.points[robot] = given.get("point", "")
+
+    def forget(self, action: Action) -> None:
+        """Believe nothing more of what an action may have changed that did not end well."""
+        self.doors.pop(action.arguments.get("what", ""), None)
+        self.hands.pop(action.robot, None)
+        self.points.pop(action.robot, None)
+
+
+class World:
+    """Believe, and weigh actions."""
+
+    def __init__(self, robots: Mapping[str, RobotView], now: Callable[[], float]) -> None:
+        self._robots, self._now = robots, now
+        self.belief = Belief()
+        self._odd: set[str] = set()
+        """Things and doors that changed though none of the robots changed them."""
+        self._failed: set[str] = set()
+        """Actions that failed, and nothing has been done since."""
+        self._halted_s: dict[str, float] = {}
+        self._doors = {
+            choice
+            for robot in robots.values()
+            for skill in robot.about.skills
+            if skill.name == "open"
+            for parameter in declared(skill)
+            for choice in parameter.choices
+        }
+
+    def look(self, touched: Collection[str] = ()) -> None:
+        """Take in the observations; what a running action touches may change without being odd."""
+        belief = self.belief
+        belief.seen = {}
+        for name, robot in self._robots.items():
+            fields = robot.observed() or {}
+            hand = fields.get("hand")
+            if isinstance(hand, str):
+                before = belief.hands.get(name)
+                if before and before != hand:
+                    self._odd.update({before} - set(touched))
+                belief.hands[name] = hand
+                if hand:
+                    belief.things[hand] = name
+            self._changed(belief.doors, _texts(fields.get("doors")), touched)
+            belief.seen |= _texts(fields.get("things"))
+        held = set(belief.hands.values())
+        belief.seen = {thing: space for thing, space in belief.seen.items() if thing not in held}
+        self._changed(belief.things, belief.seen, touched)
+
+    def _changed(self, believed: dict[str, str], seen: Mapping[str, str], touched: Collection[str]) -> None:
+        self._odd.update(name for name, state in seen.items() if believed.get(name, state) != state and name not in touched)
+        believed.update(seen)
+
+    def planned(self) -> None:
+        """Forget what was odd: the plan was made in the knowledge of it."""
+        self._odd.clear()
+
+    def ended(self, action: Action, call: CallEvent) -> None:
+        """Take in how an action ended."""
+        if call.outcome is Outcome.DONE:
+            self._failed.clear()
+            self.belief.suppose(action)
+            return
+        self._failed.add(str(action))
+        self.belief.forget(action)
+        if call.error_code == CallCode.HALTED:
+            self._halted_s[action.robot] = self._now()
+
+    def hides(self, running: Action, action: Action) -> bool:
+        """Return whether nobody can see yet what an action rests on: another one changes it, or takes its robot elsewhere."""
+        return bool(running.names & action.names) or (running.robot == action.robot and running.skill == "go_to")
+
+    def weigh(self, action: Action, supposed: Iterable[Action] = ()) -> tuple[Fit, str]:
+        """Return what is known of an action, and why; `supposed` are actions that run still and are supposed to end well."""
+        belief = deepcopy(self.belief)
+        for other in supposed:
+            belief.suppose(other)
+        if self._now() - self._halted_s.get(action.robot, -HALTED_S) < HALTED_S:
+            return Fit.UNFIT, f"{action.robot} is halted: leave it out, or wait until somebody lets it go on"
+        if why := self._against(action, belief):
+            return Fit.UNFIT, why
+        if (action.names & self._odd) or str(action) in self._failed or not self._sure(action, belief):
+            return Fit.DOUBTED, ""
+        return Fit.FITS, ""
+
+    def _against(self, action: Action, belief: Belief) -> str:
+        """Return what speaks against an action; empty when nothing does."""
+        robot, given = action.robot, action.arguments
+        what, space, thing = given.get("what", ""), given.get("space", ""), given.get("object", "")
+        hand, door = belief.hands.get(robot), belief.doors.get(space)
+        where = belief.seen.get(thing) or belief.things.get(thing, "")
+        if action.skill == "open" and belief.doors.get(what) == OPEN:
+            return f"{what} is open already"
+        if action.skill == "close" and belief.doors.get(what) == SHUT:
+            return f"{what} is shut already"
+        if action.skill == "go_to" and given.get("point") == belief.points.get(robot):
+            return f"{robot} is {given.get('point')} already"
+        if action.skill == "release_to" and hand == "":
+            return f"the hand of {robot} is empty"
+        if action.skill == "pick_from" and hand:
+            return f"the hand of {robot} holds {hand}; it must be put down first"
+        if action.skill in ("pick_from", "release_to") and door == SHUT:
+            return f"{space} is shut; it must be opened first"
+        if action.skill == "pick_from" and where in belief.hands and belief.hands[where] == thing:
+            return f"{where} holds {thing}"
+        if action.skill == "pick_from" and belief.seen.get(thing) and where != space:
+            return f"{thing} is in {where}, not in {space}"
+        return ""
+
+    def _sure(self, action: Action, belief: Belief) -> bool:
+        """Return whether nothing more need be looked at."""
+        given = action.arguments
+        space = given.get("space", "")
+        if action.skill == "pick_from":
+            return bool(space) and belief.seen.get(given.get("object", "")) == space
+        if action.skill == "release_to":
+            return bool(belief.hands.get(action.robot)) and (space not in self._doors or belief.doors.get(space) == OPEN)
+        return action.skill in ("open", "close", "go_to")
+
+
+def _texts(value: Any) -> dict[str, str]:
+    """Return a field that maps names to texts; empty where it is stale, missing or something else."""
+    if not isinstance(value, Mapping) or "stale_s" in value or "missing" in value:
+        return {}
+    return {str(name): text for name, text in value.items() if isinstance(text, str)}
