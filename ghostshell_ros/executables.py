@@ -36,6 +36,7 @@ NODES = {
     "observer": "ObserverNode",
     "reflexes": "ReflexesNode",
     "teleop": "Teleop",
+    "team_planner": "TeamPlanner",
     "sim": "Sim",
 }
 """Classes of the nodes, each in ghostshell_ros.nodes.<name>.node."""

@@ -26,7 +26,7 @@ _POSE_FIELD = re.compile(r"\{(x_m|y_m|yaw_deg)(:\d?(\.\d)?[fg]?)?\}")
 
 
 class RobotConfigError(ValueError):
-    """A robot's configuration is missing or wrong; the message names file, key and the nearest valid key."""
+    """A robot's or team's configuration is missing or wrong; the message names file, key and the nearest valid key."""
 
 
 def _ordered_range(value: tuple[float, float]) -> tuple[float, float]:
@@ -261,22 +261,31 @@ class RobotConfig(Section):
 
 def find_robot(name_or_path: str | Path) -> Path:
     """Return the YAML file of a robot, by its name or path. Raises RobotConfigError with the nearest known name."""
+    return find_file(name_or_path, "robot")
+
+
+def find_file(name_or_path: str | Path, kind: Literal["robot", "team"]) -> Path:
+    """Return the YAML file of a robot or team, by its name or path. Raises RobotConfigError with the nearest known name."""
     text = str(name_or_path)
     if _is_path(text):
         path = Path(os.path.expanduser(text))
         if is_file(path):
             return path
-        raise RobotConfigError(f"robot file {shown(path, 300)} does not exist")
-    files = shipped_robots()
+        raise RobotConfigError(f"{kind} file {shown(path, 300)} does not exist")
+    files = _shipped(f"{kind}s")
     if text in files:
         return files[text]
     known = sorted(files)
-    raise RobotConfigError(f"there is no robot '{shown(text)}'{nearest(text, known)} (known: {', '.join(known) or 'none'})")
+    raise RobotConfigError(f"there is no {kind} '{shown(text)}'{nearest(text, known)} (known: {', '.join(known) or 'none'})")
 
 
 def shipped_robots() -> dict[str, Path]:
     """Return the YAML files of the robots that are known by their names."""
-    folders = [_SOURCE / "config" / "robots", *(share / "config" / "robots" for share in _shares())]
+    return _shipped("robots")
+
+
+def _shipped(kind: str) -> dict[str, Path]:
+    folders = [_SOURCE / "config" / kind, *(share / "config" / kind for share in _shares())]
     return {path.stem: path for folder in reversed(folders) for path in folder.glob("*.yaml")}
 
 

@@ -53,16 +53,18 @@ class KernelLink:
     """Send the calls of all processes to the skill kernel. On the executor's thread only.
 
     A call fails when the kernel does not answer within `ready_s`, or is silent about a running call for `silence_s`.
+    `namespace`: the robot's, where it is not the node's.
     """
 
-    def __init__(self, node: RuntimeNode, *, ready_s: float, silence_s: float) -> None:
+    def __init__(self, node: RuntimeNode, *, ready_s: float, silence_s: float, namespace: str = "") -> None:
         self._node, self._ready_s, self._silence_s = node, ready_s, silence_s
         self._flights: dict[str, _Flight] = {}
         self._tried: set[str] = set()
         self._kernel_states = 0
-        self._client = GoalClient(node, ExecuteSkill, "execute_skill")
+        below = f"/{namespace}/" if namespace else ""
+        self._client = GoalClient(node, ExecuteSkill, f"{below}execute_skill")
         self._content, self._control = (
-            MatchedPublisher(node, kind, topic, STREAM, reader="skill_kernel", on_unmatched=node.get_logger().error)
+            MatchedPublisher(node, kind, below + topic, STREAM, reader="skill_kernel", on_unmatched=node.get_logger().error)
             for kind, topic in ((CallContent, "call_content"), (CallControl, "call_control"))
         )
         node.steady_timer(silence_s / 2, self._watch)
@@ -80,6 +82,14 @@ class KernelLink:
         flight = _Flight(call, listener, heard_s=self._node.steady_now())
         self._flights[call.call_id] = flight
         self._send(flight, self._node.steady_now() + self._ready_s)
+
+    def withdraw(self, call_id: str) -> bool:
+        """Take back a call that has not been sent yet, because the kernel is not there; return whether it was."""
+        flight = self._flights.get(call_id)
+        if flight is not None and flight.sent is None:
+            del self._flights[call_id]
+            return True
+        return False
 
     def content(self, call_id: str, text: str, last: bool) -> None:
         """Pass on character data of a call that was started."""

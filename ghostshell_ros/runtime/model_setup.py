@@ -18,6 +18,12 @@ from planners.models.factory import make_client
 from planners.models.hedge import HedgedClient
 from planners.strategy import Parameter
 
+ANSWER = (
+    Parameter("deadline_s", 60.0, "one answer may take so long [s]", 0.1, 3600.0),
+    Parameter("max_output_tokens", 2048, "length of one answer at most [tokens]", 16, 1_000_000),
+)
+"""Settings that any strategy may read."""
+
 
 def declare_model(node: RuntimeNode, robot: RobotSetup) -> ModelClient:
     """Declare the parameters `model` and `models_file`, and return the client of that model. Raises NodeStartError."""

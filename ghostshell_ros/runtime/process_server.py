@@ -79,7 +79,7 @@ class ProcessServer(RuntimeNode):
         super().__init__(name)
         self._robot = self.get_namespace().strip("/")
         self._told: dict[str, int] = {}
-        self._publish_due = False
+        self._publish_due, self._published = False, ProcessArray()
         self._store: ProcessStore | None = None
         self._publisher = self.create_publisher(ProcessArray, "processes", LATCHED)
         self._goals: dict[str, Goal] = {}
@@ -206,7 +206,8 @@ class ProcessServer(RuntimeNode):
     def _publish(self) -> None:
         self._publish_due = False
         states = [process_state(p) for p in self._core.processes]
-        self._publisher.publish(ProcessArray(stamp=self.get_clock().now().to_msg(), processes=states))
+        self._published = ProcessArray(stamp=self.get_clock().now().to_msg(), processes=states)
+        self._publisher.publish(self._published)
 
     def _problem(self, why: str) -> None:
         self.get_logger().error(why)

@@ -1,8 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Load a robot for a planning node: its configuration, its skills, its routines on disk."""
 
+from __future__ import annotations
+
 import time
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from function_tokens.mapper import Mapper
 from function_tokens.routines import RoutineStore
@@ -42,6 +45,10 @@ class RobotSetup:
             config.examples,
         )
 
+    def named(self, name: str) -> RobotSetup:
+        """Return it under another name, as one of several robots of one file."""
+        return replace(self, config=self.config.model_copy(update={"name": name}))
+
     def vocabulary(self) -> Vocabulary:
         """Return what code of reflexes and conditions may name: the robot's accessors and present skills."""
         base = self.config.base.subsystems if self.config.base is not None else ()
@@ -75,14 +82,24 @@ class RobotSetup:
 def declare_robot(node: RuntimeNode) -> RobotSetup:
     """Declare the parameters `robot` and `data_dir`, and return the robot that they name. Raises NodeStartError."""
     robot = node.declare("robot", "coco", "robot, a name in config/robots or the path of a YAML file")
-    folder = node.declare("data_dir", "", "folder for routines; empty: $GHOSTSHELL_DATA or the user's data folder")
+    return load_robot(node, robot, declare_data_dir(node))
+
+
+def declare_data_dir(node: RuntimeNode) -> Path:
+    """Declare the parameter `data_dir` and return the folder."""
+    about = "folder for routines; empty: $GHOSTSHELL_DATA or the user's data folder"
+    return data_folder(node.declare("data_dir", "", about))
+
+
+def load_robot(node: RuntimeNode, robot: str, folder: Path) -> RobotSetup:
+    """Return a robot by its name or the path of its file, with its routines in the data folder. Raises NodeStartError."""
     try:
         config = RobotConfig.load(robot)
         registry = SkillRegistry.from_modules(config.skills, text_skill=config.text_skill)
         mapper = Mapper(config, registry)
     except (RobotConfigError, RegistryError, SkillDefinitionError) as error:
         raise NodeStartError(f"robot '{robot}': {error}") from error
-    store = RoutineStore(data_folder(folder) / config.name / "routines.json", clock=time.time)
+    store = RoutineStore(folder / config.name / "routines.json", clock=time.time)
     if store.load_error is not None:
         node.get_logger().error(str(store.load_error))
     return RobotSetup(config, registry, mapper, store)

@@ -31,11 +31,17 @@ STALE_S = 1.0
 class Scene:
     """Implement `RobotView` for strategies. Messages are kept as they came and converted when a prompt asks for them.
 
-    `heard` is called after each observation.
+    `heard` is called after each observation. `namespace`: the robot's, where it is not the node's.
     """
 
     def __init__(
-        self, node: RuntimeNode, robot: RobotSetup, *, send_images: bool = False, heard: Callable[[], None] = lambda: None
+        self,
+        node: RuntimeNode,
+        robot: RobotSetup,
+        *,
+        send_images: bool = False,
+        heard: Callable[[], None] = lambda: None,
+        namespace: str = "",
     ) -> None:
         self._node, self._robot, self._heard = node, robot, heard
         self.about, self.routines = robot.facts(), robot.routines
@@ -47,10 +53,11 @@ class Scene:
         self._processes = ProcessArray()
         self._running: dict[str, CallEvent] = {}
         self._image: tuple[float, ImageMsg] | None = None
-        node.create_subscription(ObservationMsg, "observation", self._observation, OBSERVATION, raw=True)
-        node.create_subscription(KernelState, "kernel_state", self._kernel_state, LATCHED)
+        below = f"/{namespace}/" if namespace else ""
+        node.create_subscription(ObservationMsg, f"{below}observation", self._observation, OBSERVATION, raw=True)
+        node.create_subscription(KernelState, f"{below}kernel_state", self._kernel_state, LATCHED)
         if send_images:
-            node.create_subscription(ImageMsg, "camera/image_raw", self._camera, SENSORS)
+            node.create_subscription(ImageMsg, f"{below}camera/image_raw", self._camera, SENSORS)
 
     def processes(self, message: ProcessArray) -> None:
         """Take the processes as they are now."""

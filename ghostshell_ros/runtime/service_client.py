@@ -113,13 +113,14 @@ class GateClient:
         """Prove the way to the gate and back."""
         self._client.prove(lambda: ControlHalt.Request(command=ControlHalt.Request.LOOK))
 
-    def halt(self, cause: str, then: Callable[[], None] = lambda: None) -> None:
-        """Latch the gate; `then` is called when it has answered or cannot."""
+    def halt(self, cause: str, then: Callable[[bool], None] = lambda _: None) -> None:
+        """Latch the gate; `then` hears whether it obeys, when it has answered or cannot."""
 
         def answered(response: Any) -> None:
-            if response is None or not response.success:
+            obeys = response is not None and response.success
+            if not obeys:
                 self._on_problem(f"{self._whose} does not obey its halt service; use the robot's own emergency stop")
-            then()
+            then(obeys)
 
         asked = ControlHalt.Request(command=ControlHalt.Request.HALT, cause=cause)
         self._client.ask(asked, answered, deadline_s=HALT_ANSWER_S)

@@ -113,10 +113,11 @@ class Processes:
         env: dict[str, str] | None = None,
         params_file: Path | None = None,
         launcher: Sequence[str] = (),
+        namespace: str = "",
     ) -> subprocess.Popen[bytes]:
         """Start a node, or `python -m module` where that has a dot, with parameters written as `name:=value`; `launcher` is the
-        command line of a program that starts it."""
-        arguments = ["--ros-args", "-r", f"__ns:={self._namespace}"]
+        command line of a program that starts it, `namespace` another one than the test's."""
+        arguments = ["--ros-args", "-r", f"__ns:={namespace or self._namespace}"]
         if params_file is not None:
             arguments += ["--params-file", str(params_file)]
         for param in params:

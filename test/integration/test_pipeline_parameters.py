@@ -32,6 +32,7 @@ NODES = {
     "base_driver": "drivers.base_driver:BaseDriver",
     "posture_driver": "drivers.posture_driver:PostureDriver",
     "teleop": "nodes.teleop.node:Teleop",
+    "team_planner": "nodes.team_planner.node:TeamPlanner",
 }
 OF_MODELS = "models_file deadline_s step_deadline_s first_deadline_s advice_deadline_s judge_s".split()
 """Parameters that a node takes from the launch argument `models` and from that file."""

@@ -13,6 +13,7 @@ from ghostshell_ros.nodes.action_planner.planned_process import PlannedProcess, 
 from ghostshell_ros.runtime.layer_model import LayerModel, ModelBudget
 from ghostshell_ros.runtime.matched_publisher import MatchedPublisher
 from ghostshell_ros.runtime.model_setup import (
+    ANSWER,
     config_of,
     deadlines_of,
     declare_model,
@@ -37,7 +38,7 @@ from planners.models.config import ModelConfig, fault_of_dialect
 from planners.plan import Plan
 from planners.prompts.blocks import Layer
 from planners.prompts.grammar import stream_front
-from planners.strategy import Parameter, Strategy, load_strategies, parameters_of
+from planners.strategy import Strategy, load_strategies, parameters_of
 from skill_kernel.codes import TaskCode
 from skill_kernel.config.sections import CAUSE_CHARS, shown
 from skill_kernel.events import CallEvent, ModelEvent, Notice, ProcessEvent, RunEvent, StreamEvent
@@ -54,12 +55,6 @@ TELL_LOST_S = 1.0
 
 BEAT_S = 0.5
 KEPT_PLANS = 50
-
-ANSWER = (
-    Parameter("deadline_s", 60.0, "one answer may take so long [s]", 0.1, 3600.0),
-    Parameter("max_output_tokens", 2048, "length of one answer at most [tokens]", 16, 1_000_000),
-)
-"""Settings that any strategy may read."""
 
 
 class ActionPlanner(RuntimeNode):

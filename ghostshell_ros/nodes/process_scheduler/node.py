@@ -109,7 +109,7 @@ class ProcessSchedulerNode(ProcessServer):
     def _stop_everything(self, text: str) -> None:
         self._halting += 1
         told = f"told “{shown(text)}”"
-        self._link.halt(told, then=self._answered)
+        self._link.halt(told, then=lambda _: self._answered())
         if self._core.living:
             self._core.end_all(told)
         else:
