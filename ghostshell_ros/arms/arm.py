@@ -67,6 +67,7 @@ class Arm:
         self._base = int(self._own.jnt_qposadr[self._own.body_jntadr[root]]) if dofs else 0
         self._still = [mink.DofFreezingTask(self._own, dof_indices=dofs)] if dofs else None
         self._robot = self._bodies_below("base_link")
+        surroundings.hands |= self._bodies_below(self._world.body(int(self._world.site(site).bodyid[0])).name)
         own = np.isin(self._world.geom_bodyid, list(self._robot))
         self._world.geom_contype[:], self._world.geom_conaffinity[:] = own, 1  # what stands around touches only the robot
         self._world.geom_margin[:] = 0.0
@@ -157,8 +158,9 @@ class Arm:
         contacts = self._data.contact
         for geoms, distance in zip(contacts.geom[:count].copy(), contacts.dist[:count].copy(), strict=True):
             pair = {int(body) for body in self._world.geom_bodyid[geoms]}
-            others = pair - self._robot - self._around.held
-            if self._touchable & pair or not (others or pair <= self._robot):
+            held = pair & self._around.held
+            others = pair - self._robot - held
+            if self._touchable & pair or (held and pair <= held | self._around.hands):
                 continue
             if distance < (0.0 if not others else clear if pair & self._robot else clear_held):
                 yield self._world.body(others.pop()).name or "something" if others else "itself"

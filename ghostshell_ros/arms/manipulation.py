@@ -28,6 +28,8 @@ MOST_TRIED, MOST_STARTS, MOST_SPOTS = 30, 2, 12
 """Plans that are tried, positions of the arm for one pose of the hand among them, and spots for a thing."""
 YAWS = (0.0, 0.8, -0.8, 1.6, -1.6, math.pi)
 """Ways to turn the hand about the vertical when it puts something down [rad]."""
+FOLLOWED = (1.0, 0.6, 0.3)
+"""Shares of a door's turn that the hand makes with its handle."""
 T = TypeVar("T")
 
 
@@ -92,21 +94,26 @@ class Manipulator:
 
     def swing(self, door: str, to: float, q: Vector) -> list[Phase]:
         """Return how to bring a door or drawer to a share of its way, 0 for shut and 1 for open. Raises ArmError."""
-        arm, way = self.arm, self._around.handle_way(door, to)
+        arm, known = self.arm, self._around.scenery.door(door)
         lying = self._around.inside(door) if door in self._around.scenery.spaces else ()
         touch = [self._around.door_body(door), *lying]
+        look = Look(door + HANDLE, self._around.position(door + HANDLE))
 
-        def plan(start: Vector) -> list[Phase]:
+        def plan(one: tuple[list[HandPose], Vector | ArmError]) -> list[Phase]:
+            way, start = one
+            if isinstance(start, ArmError):
+                raise start
             grasp = arm.line(start, [way[0]], touch)
             moved = arm.line(grasp[-1], way[1:], touch)
             away = arm.line(moved[-1], [way[-1].back(NEAR_M)], touch)
             begin = arm.way(q, start)
             held = Grip(0.0, around=f"the handle of {door}")
-            look = Look(door + HANDLE, self._around.position(door + HANDLE))
             moves = Move(grasp, SLOW), held, Move(moved, SLOW), Grip(OPEN_M), Move(away, SLOW)
             return [Grip(OPEN_M), Move(begin), look, *moves]
 
-        return _first(arm.solutions(way[0].back(NEAR_M), q), plan, f"{'open' if to >= OPENED else 'close'} {door}")
+        ways = [self._around.handle_way(door, to, follow) for follow in ((1.0,) if known.slides else FOLLOWED)]
+        tries = ((way, start) for way in ways for start in self._starts(way[0].back(NEAR_M), q))
+        return _first(tries, plan, f"{'open' if to >= OPENED else 'close'} {door}")
 
     # -- one try ------------------------------------------------------------------------------------------------------
 

@@ -5,11 +5,11 @@ from collections.abc import Callable, Sequence
 from threading import Event
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from ghostshell_ros.arms.scenery import Scenery
+from ghostshell_ros.arms.scenery import Scenery, SceneryError
 from ghostshell_ros.drivers.speech import say, speaking_s
 from skill_kernel import ContentStream, SkillReturn, robot_skill
 
-TAKE_S, SWING_S = 14.0, 16.0
+TAKE_S, SWING_S, GO_S = 14.0, 16.0, 20.0
 STOP_S, QUIET_S = 0.5, 0.3
 """Times in which an arm and a voice stop."""
 OPEN, SHUT = 0.95, 0.0
@@ -55,6 +55,23 @@ def arm_skills(scenery: Scenery, doors: Sequence[str], spaces: Sequence[str], *,
         return body.put(space, stop_evt)
 
     return open_, close, pick_from, release_to
+
+
+def go_to_skill(scenery: Scenery, points: Sequence[str], *, subsystems: Sequence[str]) -> Callable[..., SkillReturn]:
+    """Return `go_to` for a robot with a `MobileArmBody`, to these points. Raises SceneryError for one that is not there."""
+    if unknown := [point for point in points if point not in scenery.points]:
+        raise SceneryError(f"there is no point '{unknown[0]}'; the points are {', '.join(scenery.points) or 'none'}")
+    if TYPE_CHECKING:
+        Point: TypeAlias = str
+    else:
+        Point = Literal[tuple(points)]
+
+    @robot_skill(subsystem=subsystems, nominal_s=GO_S, stop_s=STOP_S)
+    def go_to(point: Point, *, body: Any, stop_evt: Event) -> SkillReturn:
+        """Go (move, drive) to a place in front of something, with what the hand holds."""
+        return body.go_to(point, stop_evt)
+
+    return go_to
 
 
 @robot_skill(subsystem="voice", nominal_s=lambda text="": speaking_s(text), stop_s=QUIET_S, speaks_text=True)

@@ -101,6 +101,8 @@ class Surroundings:
         """Where the pose of a base that drives is in `data.qpos`; empty for one that stands fast."""
         self.held: set[int] = set()
         """Bodies of the things in hands."""
+        self.hands = set[int]()
+        """Bodies of the hands."""
         self._bodies = {name: int(model.body(name).id) for name in scenery.things}
         self._poses = {name: int(model.jnt_qposadr[model.body_jntadr[body]]) for name, body in self._bodies.items()}
         self._doors = {name: int(model.joint(name).qposadr[0]) for name in scenery.doors}
@@ -225,8 +227,11 @@ class Surroundings:
         """Return the body that a door turns."""
         return str(self.model.body(self.model.jnt_bodyid[self.model.joint(door).id]).name)
 
-    def handle_way(self, door: str, to: float, step: float = 0.02) -> list[HandPose]:
-        """Return the poses of a hand that holds a door's handle, from where the door is now to a share of its way."""
+    def handle_way(self, door: str, to: float, follow: float = 1.0, step: float = 0.02) -> list[HandPose]:
+        """Return the poses of a hand that holds a door's handle, from where the door is now to a share of its way.
+
+        `follow` is the share of the door's turn that the hand makes; for the rest the bar turns between its fingers.
+        """
         known, adr = self.scenery.door(door), self._doors[door]
         now, end = float(self.data.qpos[adr]), to * known.most
         steps = max(1, math.ceil(abs(end - now) / (step if known.slides else 3 * step)))
@@ -236,10 +241,21 @@ class Surroundings:
             mujoco.mj_kinematics(self.model, self.data)
             site = self.data.site(door + HANDLE)
             axes = site.xmat.reshape(3, 3)
-            poses.append(HandPose.of(site.xpos, axes[:, 1], -axes[:, 2]))
+            out, across = axes[:, 2], axes[:, 1]
+            if not known.slides and follow < 1.0:
+                out = _rotated(out, known.axis, (1.0 - follow) * (now - float(self.data.qpos[adr])))
+                across = np.cross(out, axes[:, 0])
+            poses.append(HandPose.of(site.xpos, across, -out))
         self.data.qpos[adr] = now
         mujoco.mj_kinematics(self.model, self.data)
         return poses
+
+
+def _rotated(vector: Vector, axis: Vector, angle: float) -> Vector:
+    quaternion, turned = np.empty(4), np.empty(3)
+    mujoco.mju_axisAngle2Quat(quaternion, axis, angle)
+    mujoco.mju_rotVecQuat(turned, vector, quaternion)
+    return turned
 
 
 def _three(position: Sequence[float] | Vector) -> tuple[float, float, float]:

@@ -1,0 +1,25 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Give a robot with arms on a base that drives its body: it goes with its arms drawn in."""
+
+from typing import Any
+
+from ghostshell_ros.arms.body import ArmBody
+from skill_kernel import SkillReturn
+from skill_kernel.skills.drivers import Action, StopEvent, map_pose, outcome
+
+
+class MobileArmBody(ArmBody):
+    """Do what a robot with arms can do that also drives. Whoever calls it sees to it that it stands while its arms work."""
+
+    def __init__(self, *, navigate_to: Action, **parts: Any) -> None:
+        """Take the body's parts; `parts` are those of ArmBody. Raises RobotConfigError when its arms cannot be used."""
+        super().__init__(**parts)
+        self._navigate = navigate_to
+
+    def go_to(self, point: str, stop: StopEvent) -> SkillReturn:
+        """Draw the arms in, with what is held, and go to a point of the scenery."""
+        drawn = self.draw_in(stop)
+        if not drawn.ok:
+            return drawn
+        result = self._navigate(pose=map_pose(self.scenery.points[point]), stop=stop)
+        return outcome(result, f"is {point}" if result.ok else f"did not come to {point}")

@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Hebe, two arms on a base that rolls through a kitchen."""
