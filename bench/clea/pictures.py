@@ -35,7 +35,6 @@ _SCENE = """
   <include file="{atlas}"/>
   <include file="{world}"/>
   <worldbody>
-    <camera name="table_camera" pos="0.38 0 1.95" xyaxes="0 -1 0 1 0 0" fovy="50"/>
     <body name="hebe" mocap="true">
       <geom type="box" size="0.2 0.2 0.4" pos="-0.3 0 0.4" contype="0" conaffinity="0" rgba="0.3 0.3 0.33 1"/>
       <camera name="head_camera" pos="0 0 1.45" xyaxes="0 -1 0 0.5 0 0.87" fovy="60"/>
