@@ -446,6 +446,9 @@ class Drivers:
     def sights(self) -> Sequence[str]:
         return ()
 
+    def things(self) -> Mapping[str, tuple[Sequence[float], Sequence[float]]]:
+        return {}
+
     def detections(self) -> Sequence[Detection]:
         return self._building.sees()
 

@@ -22,10 +22,8 @@ from bench.evaluation.tasks import AHEAD_M, PERSON_HOME, STANDS_S, Setting, Task
 from bench.evaluation.trace import Recorder, StateAt, Trace
 from bench.evaluation.truth import Places, walks
 from bench.evaluation.virtual_memory import Remembering
+from bench.evaluation.virtual_models import CONFIG, WIRE_S, Models, Saying
 from bench.evaluation.virtual_reflexes import VirtualReflexes
-from bench.simulated_model.__main__ import FAST
-from bench.simulated_model.model_dialects import CHARS_PER_TOKEN, RecordedRequest
-from bench.simulated_model.model_dialects import Answer as Said
 from bench.simulated_model.service import SimulatedModel
 from bench.simulated_model.table import Table
 from bench.virtual_clock import VirtualClock
@@ -40,8 +38,7 @@ from ghostshell_ros.robots.kalos.body import KalosBody
 from planners.judging import SentenceJudge
 from planners.language.deeds import unproven
 from planners.memory import Memory
-from planners.models.base import Image, ModelRequest, Usage, tokens_in
-from planners.models.config import ModelConfig
+from planners.models.base import Image, ModelRequest
 from planners.models.model_call import AnswerEnd
 from planners.plan import Plan
 from planners.processes import advisor
@@ -71,20 +68,10 @@ from planners.strategy import (
 )
 from planners.strategy import Task as PlannedTask
 from skill_kernel.calls import CallResult, CallSpec, ProcessHoldState
-from skill_kernel.clock import Clock, Timer
-from skill_kernel.codes import CallCode, ModelCode, Outcome
+from skill_kernel.clock import Clock
+from skill_kernel.codes import CallCode, Outcome
 from skill_kernel.config.observation import FieldConfig
-from skill_kernel.events import (
-    CallEvent,
-    CallKind,
-    ModelEvent,
-    ModelKind,
-    ProcessEvent,
-    ProcessKind,
-    RunEvent,
-    StreamEvent,
-    StreamKind,
-)
+from skill_kernel.events import CallEvent, CallKind, ProcessEvent, ProcessKind, RunEvent, StreamEvent, StreamKind
 from skill_kernel.guard.condition_text import holds, read_condition
 from skill_kernel.guard.reading import GuardError
 from skill_kernel.kernel.kernel import Kernel
@@ -97,8 +84,6 @@ from skill_kernel.processes.scheduler import PLANNER, ProcessScheduler
 from skill_kernel.robot import RobotConfig
 from skill_kernel.skills.registry import SkillRegistry
 
-WIRE_S = 0.004
-"""Time that a message is under way."""
 LOOK_S, SEEN_S, POSE_S, STEP_S = 0.5, 0.2, 0.2, 0.25
 """Times between two looks of System 2, two observations, two true poses, and two looks whether the task has ended."""
 SCAN_S = 0.1
@@ -109,8 +94,6 @@ REMEMBERED = ("T7", "A7")
 OTHER = "channel_scheduler"
 ACTIONS = ("drive", "navigate_to", "set_posture", "speak", "play_sound", "memory")
 PICTURES = Path("pictures")
-CONFIG = ModelConfig(provider="offline")
-"""Deadlines and retries of a model that sets none."""
 
 
 class VirtualRobot:
@@ -199,7 +182,7 @@ class _Trial:
         self.clock = VirtualClock()
         robot.turns = turns = self.turns = Turns(self.clock)
         self.building = Building(self.clock, robot.config, setting)
-        self.model = _Models(self, model)
+        self.model = Models(model, robot.table, self.clock, lambda told: self.tell(told, PLANNER))
         self.settings = {**robot.settings, "cost_aware": cost_aware}
         self.plan_settings = {**robot.plan_settings, "cost_aware": cost_aware}
         self.trace = Trace(asked=0.0)
@@ -683,7 +666,7 @@ class _Planned:
         on_end: Callable[[AnswerEnd], None],
         *,
         stream: StreamHandle | None = None,
-    ) -> _Saying:
+    ) -> Saying:
         return self.trial.model.ask(Layer(role), self.process_id, request, self._guarded(on_text), self._guarded(on_end))
 
     def recollect(self, then: Callable[[Sequence[str]], None]) -> None:
@@ -775,130 +758,3 @@ class _Calls:
             open=call.open and not call.takes_content,
         )
         self._trial.soon(self._trial.execute, spec, self.scheduler)
-
-
-class _Models:
-    """Asks the simulated model in this process, with the delays, deadlines and retries of a client, and where it stays silent
-    the fast one as well; a `Model`."""
-
-    def __init__(self, trial: _Trial, simulated: SimulatedModel) -> None:
-        self.trial, self.simulated = trial, simulated
-
-    def allowance(self, process_id: str, layer: str) -> tuple[bool, float, str]:
-        return True, 0.0, ""
-
-    def ask(
-        self,
-        layer: Layer,
-        process_id: str,
-        request: ModelRequest,
-        on_text: Callable[[str], None],
-        on_end: Callable[[AnswerEnd], None],
-        *,
-        stream_id: str = "",
-    ) -> _Saying:
-        return _Saying(self, layer, process_id, request, on_text, on_end)
-
-
-class _Saying:
-    """One answer; a `Handle`."""
-
-    def __init__(
-        self,
-        models: _Models,
-        layer: Layer,
-        process_id: str,
-        request: ModelRequest,
-        on_text: Callable[[str], None],
-        on_end: Callable[[AnswerEnd], None],
-    ) -> None:
-        self._models, self._clock = models, models.trial.clock
-        self._layer, self._process_id, self._request = layer, process_id, request
-        self._on_text, self._on_end = on_text, on_end
-        self._row = self._paid = FAST if layer is Layer.S1P and FAST in models.trial.robot.table.rows else "planner"
-        self._asked_s = self._clock.now()
-        self._due_s = self._asked_s + request.deadline_s
-        self._written, self._prompt_tokens, self._cached_tokens, self._attempts = "", 0, 0, 0
-        self._over = self._muted = False
-        self._timers: list[Timer] = []
-        self._attempt()
-
-    def cancel(self) -> None:
-        """Stop the answer and report nothing more of it."""
-        self._told(int(ModelCode.MODEL_CANCELLED))
-
-    def enough(self) -> None:
-        """Read no further."""
-        self._muted = True
-
-    def _attempt(self) -> None:
-        self._attempts += 1
-        self._prompt_tokens = 0
-        (at, answer), row = self._asked(self._row), self._row
-        if row != FAST and 0.0 < CONFIG.hedge_s < at and FAST in self._models.trial.robot.table.rows:
-            after, second = self._asked(FAST)
-            if CONFIG.hedge_s + after < at:
-                at, answer, row = CONFIG.hedge_s + after, second, FAST
-        self._paid, self._cached_tokens = row, answer.cached_tokens
-        if answer.fault is not None:
-            wait_s = min(CONFIG.first_token_s, self._due_s - self._clock.now())
-            self._later(wait_s, self._silent)
-            return
-        rate = answer.rate or 1.0
-        for start in range(0, len(answer.text), CHARS_PER_TOKEN):
-            self._later(at, partial(self._text, answer.text[start : start + CHARS_PER_TOKEN]))
-            at += 1.0 / rate
-        self._later(at, self._end)
-
-    def _asked(self, row: str) -> tuple[float, Said]:
-        """Ask one row; return in how many seconds its first token comes, and the answer. A silent one never comes."""
-        system = {"role": "system", "content": self._request.system}
-        said = [{"role": m.role, "content": m.text} for m in self._request.messages]
-        body = {"model": row, "messages": [system, *said]}
-        answer = self._models.simulated(RecordedRequest("/virtual", {}, body, self._clock.now()))
-        self._prompt_tokens += answer.prompt_tokens or 0
-        return math.inf if answer.fault is not None else answer.first_token_s or 0.0, answer
-
-    def _later(self, delay_s: float, call: Callable[[], None]) -> None:
-        self._timers.append(self._clock.call_later(delay_s + WIRE_S, call))
-
-    def _text(self, text: str) -> None:
-        self._written += text
-        if not self._muted:
-            self._on_text(text)
-
-    def _silent(self) -> None:
-        """Try again as the clients do, while there is time."""
-        wait_s = CONFIG.retry.first_wait_s * 2.0 ** (self._attempts - 1)
-        if self._attempts <= CONFIG.retry.max_retries and self._clock.now() + wait_s < self._due_s:
-            self._later(wait_s, self._attempt)
-        else:
-            self._end(int(ModelCode.MODEL_TIMEOUT), "the first token did not come in time")
-
-    def _end(self, code: int = 0, why: str = "") -> None:
-        if not self._over:
-            self._told(code)
-            if not self._muted:
-                self._on_end(AnswerEnd(self._written, code, why))
-
-    def _told(self, code: int) -> None:
-        if self._over:
-            return
-        self._over = True
-        for timer in self._timers:
-            timer.cancel()
-        trial = self._models.trial
-        usage = Usage(self._prompt_tokens, tokens_in(self._written) if self._written else 0, self._cached_tokens)
-        told = ModelEvent(
-            kind=ModelKind.ANSWERED,
-            process_id=self._process_id,
-            layer=self._layer.value,
-            error_code=code,
-            start_s=self._asked_s,
-            end_s=self._clock.now(),
-            prompt_tokens=usage.prompt_tokens,
-            cached_tokens=usage.cached_tokens,
-            completion_tokens=usage.completion_tokens,
-            cost_usd=trial.robot.table.rows[self._paid].prices.cost_usd(usage),
-        )
-        trial.tell(told, PLANNER)

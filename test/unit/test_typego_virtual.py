@@ -22,7 +22,8 @@ from bench.evaluation.statistics import falsely_done, interval, share, unverifie
 from bench.evaluation.tables import truthful
 from bench.evaluation.tasks import TASKS, setting
 from bench.evaluation.trace import Trace
-from bench.evaluation.virtual import CONFIG, VirtualRobot
+from bench.evaluation.virtual import VirtualRobot
+from bench.evaluation.virtual_models import CONFIG
 from bench.simulated_model.layers import answer
 from bench.simulated_model.prompt import Question
 from bench.simulated_model.service import Given, SimulatedModel
