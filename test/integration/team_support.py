@@ -146,8 +146,7 @@ class Team:
         self._env = {**os.environ, "PYTHONPATH": os.pathsep.join(path), "GHOSTSHELL_DATA": str(folder)}
         self._processes, self._robot = processes, robot
         self.kernels = {name: self.start_kernel(name) for name in (self.left, self.right)}
-        for name in (self.left, self.right):
-            self._start("safety_gate", name, f"robot:={robot}")
+        self.gates = {name: self._start("safety_gate", name, f"robot:={robot}") for name in self.kernels}
         self.planner = self.start_planner()
 
     def start_kernel(self, name: str) -> subprocess.Popen[bytes]:
