@@ -22,9 +22,9 @@ REACH: Mapping[str, tuple[str, ...]] = {HEBE: tuple(AT), ATLAS: ("table", "drawe
 """Spaces and doors that a robot reaches at all."""
 OVER = {"drawer_middle": "drawer_top"}
 """Drawers that are hidden, and out of reach, below another that is open."""
-NOMINAL_S = {"open": 14.0, "close": 14.0, "pick_from": 8.0, "release_to": 8.0}
-DRIVE_MPS, TURN_S = 0.4, 4.0
-"""Speed of the base, and what turning takes in all."""
+NOMINAL_S = {"open": 16.0, "close": 16.0, "pick_from": 14.0, "release_to": 14.0}
+DRIVE_MPS, TURN_S = 0.45, 4.0
+"""Nominal times of the robots' own skills; speed of the base, and what turning takes in all."""
 SLIPPED = "the {} slipped out of the fingers; it lies in {}; try again"
 
 
@@ -91,8 +91,7 @@ class Kitchen:
             return f"the {place} is out of reach from {self.point}; go to {AT[place]}"
         held = self.held(robot)
         if skill in ("open", "close"):
-            # hebe has a second arm.
-            return f"the hand is full: it holds the {held}; release it first" if held and robot == ATLAS else ""
+            return f"the hand is full: it holds the {held}; release it first" if held else ""
         if self.shut(place):
             return f"the door is shut: open {scenery().spaces[place].door} first"
         if self.doors.get(over := OVER.get(place, ""), False):

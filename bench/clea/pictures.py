@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import io
-import math
 from collections import Counter, OrderedDict
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -16,32 +15,19 @@ from PIL import Image as Picture
 
 from bench.clea.kitchen import ATLAS, HEBE, ROBOTS, START, Kitchen, scenery
 from bench.evaluation.propositions import Moment
-from ghostshell_ros.sim.world import ROOT, WORLDS
+from ghostshell_ros.sim.world import SimWorld
+from skill_kernel.robot import RobotConfig
 
 WIDTH, HEIGHT = 320, 240
 SEEN_PX, DOOR_PX = 12, 150
 """A thing, or a door, of which so many pixels are in the picture is seen."""
 KEPT = 4000
 """Views that are kept."""
-CAMERAS = {HEBE: "head_camera", ATLAS: "table_camera"}
-REST = {"joint2": -0.4, "joint4": 1.7, "joint6": 1.84}
-"""Atlas's arm where it is out of the way [rad]."""
+CAMERAS = {HEBE: f"{HEBE}/head_camera", ATLAS: f"{ATLAS}/table_camera"}
 SPACING_M, EDGE_M = 0.095, 0.04
 """Distance of two slots of a space, and of the outer ones from its edge."""
 IN_HAND = {HEBE: (-0.25, -0.4, 0.9), ATLAS: (0.0, 0.0, 0.02)}
 """Where a robot holds a thing: hebe from her middle, aside of what her head's camera sees; atlas from his hand [m]."""
-_SCENE = """
-<mujoco>
-  <include file="{atlas}"/>
-  <include file="{world}"/>
-  <worldbody>
-    <body name="hebe" mocap="true">
-      <geom type="box" size="0.2 0.2 0.4" pos="-0.3 0 0.4" contype="0" conaffinity="0" rgba="0.3 0.3 0.33 1"/>
-      <camera name="head_camera" pos="0 0 1.45" xyaxes="0 -1 0 0.5 0 0.87" fovy="60"/>
-    </body>
-  </worldbody>
-</mujoco>
-"""
 Key: TypeAlias = tuple[object, ...]
 
 
@@ -58,11 +44,12 @@ class Cameras:
     """See the kitchen as it is at any moment. What has been seen once is not rendered again. One thread may use it."""
 
     def __init__(self) -> None:
-        files = {"atlas": ROOT / "robots/atlas/atlas.xml", "world": WORLDS / "kitchen.xml"}
-        self._model = model = mujoco.MjModel.from_xml_string(_SCENE.format(**files))
-        self._data = mujoco.MjData(model)
-        for joint, at in REST.items():
-            self._data.qpos[model.joint(joint).qposadr[0]] = at
+        robots = {name: RobotConfig.load(name) for name in ROBOTS}
+        world = SimWorld({name: str(robot.model) for name, robot in robots.items()}, world="kitchen")
+        self._model, self._data = model, _ = world.model, world.data
+        for name, robot in robots.items():
+            for joint, config in robot.joints.items():
+                self._data.qpos[self._adr(f"{name}/{joint}")] = config.rest
         self._renderer = mujoco.Renderer(model, height=HEIGHT, width=WIDTH)
         self._masks = mujoco.Renderer(model, height=HEIGHT, width=WIDTH)
         self._masks.enable_segmentation_rendering()
@@ -100,15 +87,15 @@ class Cameras:
     def _arrange(self, kitchen: Kitchen) -> None:
         model, data = self._model, self._data
         for door, is_open in kitchen.doors.items():
-            data.qpos[model.joint(door).qposadr[0]] = 0.95 * scenery().doors[door].most if is_open else 0.0
+            data.qpos[self._adr(door)] = 0.95 * scenery().doors[door].most if is_open else 0.0
         point = scenery().points[kitchen.point]
-        data.mocap_pos[0] = point.x, point.y, 0.0
-        data.mocap_quat[0] = math.cos(point.yaw / 2), 0.0, 0.0, math.sin(point.yaw / 2)
+        for name, value in (("x", point.x), ("y", point.y), ("yaw", point.yaw)):
+            data.qpos[self._adr(f"{HEBE}/base_{name}")] = value
         mujoco.mj_kinematics(model, data)
         for thing, where in kitchen.things.items():
             adr = model.jnt_qposadr[model.body_jntadr[model.body(thing).id]]
             if where in ROBOTS:
-                hand = data.site("grip") if where == ATLAS else data.body("hebe")
+                hand = data.site(f"{ATLAS}/grip") if where == ATLAS else data.body(f"{HEBE}/base_link")
                 at = hand.xpos + np.reshape(hand.xmat, (3, 3)) @ np.array(IN_HAND[where])
             else:
                 site = data.site(f"{where}_space")
@@ -118,6 +105,9 @@ class Cameras:
             data.qpos[adr : adr + 7] = [*at, 1.0, 0.0, 0.0, 0.0]
         mujoco.mj_kinematics(model, data)
         mujoco.mj_camlight(model, data)
+
+    def _adr(self, joint: str) -> int:
+        return int(self._model.joint(joint).qposadr[0])
 
     def _half_height(self, thing: str) -> float:
         geom = self._model.body_geomadr[self._model.body(thing).id]
@@ -136,8 +126,7 @@ def _key(kitchen: Kitchen, robot: str) -> Key:
     spaces = _in_sight(kitchen, robot)
     things = (t for t in sorted(kitchen.things) if kitchen.things[t] in spaces)
     doors = tuple(kitchen.doors.items())
-    near = kitchen.point if robot == HEBE else kitchen.point == START
-    return robot, near, doors, tuple((t, kitchen.things[t], kitchen.slots[t]) for t in things)
+    return robot, kitchen.point, doors, tuple((t, kitchen.things[t], kitchen.slots[t]) for t in things)
 
 
 def _in_sight(kitchen: Kitchen, robot: str) -> set[str]:
