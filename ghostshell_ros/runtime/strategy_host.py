@@ -80,7 +80,7 @@ class PendingCall:
                 kind=CallKind.ENDED,
                 stream_id=stream_id,
                 function=self._function,
-                args_json=json.dumps(self._arguments),
+                args_json=json.dumps(self._arguments, default=str),
                 outcome=outcome,
                 error_code=code,
                 error_msg=why,

@@ -62,8 +62,8 @@ class TeamLink:
             member.pause(call, cause, stopped.add)
 
     def resume(self, process_id: str, cause: str) -> None:
-        """Take a pause cause back."""
-        calls = [(member, call) for member, call in self.calls(process_id) if not call.waits]
+        """Take a pause cause back, also from a call that came to the kernel after it and waits for that."""
+        calls = [(member, call) for member, call in self.calls(process_id) if call.paused]
         holders = _Gathering(self._node, len(calls), lambda found: self.core.resumed(process_id, cause, not found, found))
         for member, call in calls:
             member.resume(call, cause, holders.add)

@@ -54,6 +54,8 @@ class TeamCall:
     spec: CallSpec
     waits: bool = True
     begun_s: float = -1.0
+    paused: bool = False
+    """True once the kernel was asked to pause it."""
     stopping: bool = False
     overdue: bool = False
     """True once it has waited for a subsystem for too long."""
@@ -135,6 +137,7 @@ class TeamMember:
 
     def pause(self, call: TeamCall, cause: str, then: Callable[[Sequence[str]], None]) -> None:
         """Pause a call that is at the kernel; `then` hears the calls that end because they cannot pause."""
+        call.paused = True
         # Without an answer nobody knows whether it still moves: the interrupt that follows halts the gate if need be.
         self._ask("PAUSE", call, cause, lambda answer: then(["unknown"] if answer is None else list(answer.stopped)))
 
@@ -142,6 +145,7 @@ class TeamMember:
         """Take a pause cause back; `then` hears who holds what the call needs, nobody where it goes on."""
 
         def answered(answer: Any) -> None:
+            call.paused = call.paused and (answer is None or not answer.success)
             failed = ["nobody known"] if answer is None else list(answer.holders)
             then([] if answer is not None and answer.success else failed)
 
