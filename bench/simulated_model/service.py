@@ -11,6 +11,7 @@ from collections import OrderedDict, deque
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+from bench.simulated_model import team_roles
 from bench.simulated_model.layers import answer
 from bench.simulated_model.model_dialects import CHARS_PER_TOKEN, Answer, RecordedRequest, tokens_in
 from bench.simulated_model.model_faults import Fault
@@ -18,6 +19,8 @@ from bench.simulated_model.model_server import ModelServer
 from bench.simulated_model.prompt import Question
 from bench.simulated_model.spoiling import early_end, malformed, other_plan, wrong_call
 from bench.simulated_model.table import Cache, Draw, ErrorKind, Errors, Planning, Table
+from bench.simulated_model.team_roles import LAYERS as TEAM
+from bench.simulated_model.team_roles import stage
 
 _log = logging.getLogger(__name__)
 SILENT_S = 3600.0
@@ -82,18 +85,20 @@ class SimulatedModel:
         question = Question.of(request)
         name = question.model if question.model in self._table.rows else next(iter(self._table.rows))
         row = self._table.rows[name]
+        # What goes wrong in a team's loop hangs on how far it is and not on each word, so that all its variants meet the same.
+        drawn = stage(question) if question.layer in TEAM else request.prompt
         with self._lock:
-            turn = self._turn(request.prompt)
+            turn = self._turn(drawn)
             cached = self._prefixes.cached_tokens(name, request.prompt, request.at_s)
             earlier = self._earlier(question)
-        draw = Draw(self._table.seed, name, request.prompt, turn)
+        draw = Draw(self._table.seed, name, drawn, turn)
         errors = row.errors or self._table.errors
         kind = draw.error(errors)
         if kind == "stale_belief" and earlier is None:
             kind = "wrong_call"
         greedy = draw.random("greedy").random() < self._table.greedy
         believed = replace(question, shown=earlier) if kind == "stale_belief" else question
-        text = _answered(believed, greedy, self._table.planning)
+        text = _answered(believed, greedy, self._table.planning, draw)
         if kind == "wrong_call":
             text = self._wrong(text, question, draw, errors)
         elif kind == "malformed":
@@ -155,9 +160,11 @@ _GOES_ON = ("PLAN", "DONE", "RUNNING", "QUEUE", "FAULTS", "CONDITION")
 """Blocks of a prompt about a task that has begun before."""
 
 
-def _answered(question: Question, greedy: bool, planning: Planning) -> str:
+def _answered(question: Question, greedy: bool, planning: Planning, draw: Draw) -> str:
     """Return the honest answer; a fault of a policy is logged, and the client is still answered."""
     try:
+        if question.layer in TEAM:
+            return team_roles.answer(question, draw.random("mistake"))
         return answer(question, greedy=greedy, planning=planning) or APOLOGY
     except Exception:  # noqa: BLE001 - whatever is wrong with the policy, the client waits for an answer
         _log.exception("no answer to the prompt of layer %s for %r", question.layer.value, question.instruction[:200])
