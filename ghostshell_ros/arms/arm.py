@@ -3,7 +3,8 @@
 requirements/arms.txt."""
 
 import math
-from collections.abc import Collection, Iterator, Sequence
+import time
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -43,6 +44,10 @@ class ArmError(Exception):
     """Say why the arm cannot go there; the message names what is in the way, or how far the goal is out of reach."""
 
 
+class PlanningStopped(Exception):
+    """Say that the plan was stopped while it was made."""
+
+
 class Arm:
     """One arm in its surroundings. `joints` are its joints in order, `site` lies between its finger tips.
 
@@ -78,6 +83,8 @@ class Arm:
         self._touchable = frozenset[int]()
         self._held: tuple[int, Vector, Vector] | None = None
         """The thing in the hand: its body, and its place and turn as the hand has it."""
+        self.stopped: Callable[[], bool] = lambda: False
+        """Whether planning is to end, with PlanningStopped; asked every few milliseconds."""
         self._random = np.random.default_rng(seed)
         self._plan_with_ompl(seed)
 
@@ -203,7 +210,7 @@ class Arm:
         """Return a path of joints that touches nothing, with as much room around as `WAY_CLEAR_M` gives. Raises ArmError."""
         begin = np.asarray(start, dtype=float)
         if hit := self.touched(begin):
-            raise ArmError(f"the arm touches {hit} already; free it by hand, or move it back first")
+            raise ArmError(f"the arm touches {hit} already")
         if hit := self.touched(goal):
             raise ArmError(f"the arm is blocked by {hit} there")
         hit = ""
@@ -224,7 +231,9 @@ class Arm:
             for i, value in enumerate(np.clip(joints, self.lower, self.upper)):
                 state[i] = float(value)
         setup.setStartAndGoalStates(*self._ends)
-        setup.solve(PLAN_S)
+        until = time.monotonic() + PLAN_S
+        setup.solve(base.PlannerTerminationCondition(lambda: self.stopped() or time.monotonic() >= until))
+        self._go_on()
         if not setup.haveExactSolutionPath():
             return []
         setup.simplifySolution(SIMPLIFY_S)
@@ -269,6 +278,11 @@ class Arm:
                     return hit
         return ""
 
+    def _go_on(self) -> None:
+        """Raise PlanningStopped at a stop."""
+        if self.stopped():
+            raise PlanningStopped("stopped while its way was planned")
+
     @contextmanager
     def _keeping(self, clear: float, *narrow: Vector) -> Iterator[None]:
         """Keep another distance from what stands around [m], but not near these joints."""
@@ -300,6 +314,7 @@ class Arm:
 
     def _descend(self, target: mink.SE3, seed: Vector) -> tuple[Vector, float, float]:
         """Return the joints that the descent from a seed ends at, and how far the hand is then from the target [m, rad]."""
+        self._go_on()
         configuration = self._configuration(np.clip(seed, self.lower, self.upper))
         task = mink.FrameTask(self._site, "site", position_cost=1.0, orientation_cost=0.3, lm_damping=1e-2)
         task.set_target(target)

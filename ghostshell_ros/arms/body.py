@@ -6,12 +6,13 @@ import math
 import threading
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 try:
-    from ghostshell_ros.arms.arm import Arm, ArmError
+    from ghostshell_ros.arms.arm import Arm, ArmError, PlanningStopped
     from ghostshell_ros.arms.manipulation import OPEN_M, Grip, Look, Manipulator, Move, Phase
     from ghostshell_ros.arms.motion import PathMotion
 except ImportError as error:
@@ -41,6 +42,32 @@ SEEN_S, AGAIN_S = 2.0, 0.1
 """Time within which a thing or door is seen where it was brought, and between two looks."""
 LOOSE_M = 0.003
 """Fingers that are so much further apart than they were told feel something between them."""
+
+
+class _Side:
+    """One arm of a body: its configuration, its speeds and rest [rad/s, rad], and what plans for it."""
+
+    arm: Arm
+    hands: Manipulator
+
+    def __init__(self, name: str, config: ArmConfig, robot: RobotConfig) -> None:
+        self.name, self.config = name, config
+        unknown = [joint for joint in (*config.joints, *config.fingers) if joint not in robot.joints]
+        if unknown:
+            raise RobotConfigError(
+                f"robot '{robot.name}', arms: '{unknown[0]}' of arm '{name}' is not among its joints; give its range there"
+            )
+        self.speeds = [robot.joints[joint].max_velocity for joint in config.joints]
+        self.rest = np.array([robot.joints[joint].rest for joint in config.joints])
+
+    def load(self, robot: RobotConfig, around: Surroundings) -> None:
+        """Load the arm. Raises ArmError."""
+        self.arm = Arm(robot.model_path(), around, self.config.joints, self.config.hand)
+        self.hands = Manipulator(self.arm, around)
+
+
+Plan: TypeAlias = Callable[[_Side, Vector], list[Phase]]
+"""What makes the phases for an arm whose joints are somewhere; raises ArmError or SceneryError."""
 
 
 class ArmBody:
@@ -86,46 +113,40 @@ class ArmBody:
             return side.hands.pick(thing, q)
 
         with self._busy:
-            return self._with_empty_hand(plan, stop, f"holds {thing}", lambda: self.around.position(thing))
+            return self._with_empty_hand(plan, stop, f"holds {thing}", thing)
 
     def put(self, space: str, stop: StopEvent) -> SkillReturn:
         """Put what the hand holds into a space."""
         with self._busy:
-            side = self._full()
-            if side is None:
+            full = self._full()
+            if full is None:
                 return SkillReturn.failure("the hand is empty; pick something first")
-            thing = side.hands.held
+            thing = full.hands.held
 
             def plan(side: _Side, q: Vector) -> list[Phase]:
                 self._open_for(space)
                 return side.hands.put(space, q)
 
-            done = self._perform([side], plan, stop, f"put {thing} into {space}")
-            if done.ok and not self._seen(lambda: self.around.space_of(thing) == space, stop):
-                return SkillReturn.failure(f"{thing} was let go, but nobody sees it in {space}; look where it lies")
-            return done
+            def missed() -> str:
+                there = self.around.space_of(thing) == space
+                return "" if there else f"{thing} was let go, but nobody sees it in {space}; look where it lies"
+
+            return self._perform([full], plan, stop, f"put {thing} into {space}", missed)
 
     def swing(self, door: str, share: float, stop: StopEvent) -> SkillReturn:
         """Bring a door or drawer to a share of its way: 0 is shut, 1 open."""
         wished = "open" if share >= OPENED else "shut"
 
-        def there() -> bool:
+        def missed() -> str:
             now = self.around.share_open(door)
-            return now >= OPENED if share >= OPENED else now <= SHUT
+            there = now >= OPENED if share >= OPENED else now <= SHUT
+            return "" if there else f"{door} is {now:.0%} open; the hand slipped off, or something blocks it"
+
+        def plan(side: _Side, q: Vector) -> list[Phase]:
+            return side.hands.swing(door, share, q) if missed() else []
 
         with self._busy:
-            try:
-                self._look()
-                if there():
-                    return SkillReturn.success(f"{door} is {wished} already")
-            except ArmError as error:
-                return SkillReturn.failure(str(error))
-            plan: Callable[[_Side, Vector], list[Phase]] = lambda side, q: side.hands.swing(door, share, q)  # noqa: E731
-            done = self._with_empty_hand(plan, stop, f"{door} is {wished}", lambda: self.around.position(door + HANDLE))
-            if done.ok and not self._seen(there, stop):
-                now = self.around.share_open(door)
-                return SkillReturn.failure(f"{door} is {now:.0%} open; the hand slipped off, or something blocks it")
-            return done
+            return self._with_empty_hand(plan, stop, f"{door} is {wished}", door + HANDLE, missed)
 
     def draw_in(self, stop: StopEvent) -> SkillReturn:
         """Bring the arms to rest, with what is held."""
@@ -133,7 +154,7 @@ class ArmBody:
             for side in self._arms:
                 done = self._perform([side], lambda one, q: [Move(one.arm.way(q, one.rest))], stop, "the arms are drawn in")
                 if not done.ok:
-                    return done
+                    break
             return done
 
     # -- what is known ------------------------------------------------------------------------------------------------
@@ -157,16 +178,7 @@ class ArmBody:
         if full is not None:
             full.arm.be_at(self._start(full))
 
-    def _seen(self, there: Callable[[], bool], stop: StopEvent) -> bool:
-        """Return whether something is seen to be so, soon."""
-        for _ in range(math.ceil(SEEN_S / AGAIN_S)):
-            self._look()
-            if there():
-                return True
-            stop.wait(AGAIN_S)
-        return False
-
-    def _start(self, side: "_Side") -> Vector:
+    def _start(self, side: _Side) -> Vector:
         """Return where a motion of an arm starts [rad]."""
         measured = self._senses.joint_positions()
         near = {j: s for j, s in self._sent.items() if abs(s - measured[j]) < CLOSE_RAD}
@@ -189,10 +201,10 @@ class ArmBody:
         if door and self.around.share_open(door) < OPENED:
             raise ArmError(f"{space} is shut; open it first")
 
-    def _full(self) -> "_Side | None":
+    def _full(self) -> _Side | None:
         return next((side for side in self._arms if side.hands.held), None)
 
-    def _grips(self, side: "_Side") -> bool:
+    def _grips(self, side: _Side) -> bool:
         """Return whether something keeps the fingers apart."""
         measured = self._senses.joint_positions()
         return sum(measured.get(finger, 0.0) for finger in side.config.fingers) > EMPTY_M
@@ -200,7 +212,7 @@ class ArmBody:
     # -- performing ---------------------------------------------------------------------------------------------------
 
     def _with_empty_hand(
-        self, plan: "Callable[[_Side, Vector], list[Phase]]", stop: StopEvent, done: str, target: Callable[[], Vector]
+        self, plan: Plan, stop: StopEvent, done: str, target: str, missed: Callable[[], str] = lambda: ""
     ) -> SkillReturn:
         """Perform a plan with the arm that comes off with it, the one nearest to the target first."""
         full = self._full()
@@ -208,44 +220,57 @@ class ArmBody:
             if self._grips(full):
                 return SkillReturn.failure(f"the hand is full: it holds {full.hands.held}; release it first")
             full.hands.take("")
-        try:
-            self._look()
-        except ArmError as error:
-            return SkillReturn.failure(str(error))
-
-        def far(side: _Side) -> float:
-            return float(np.linalg.norm(target() - self.around.position(side.config.hand)))
-
-        return self._perform(sorted(self._arms, key=far), plan, stop, done)
+        return self._perform(self._arms, plan, stop, done, missed, target)
 
     def _perform(
-        self, sides: "Sequence[_Side]", plan: "Callable[[_Side, Vector], list[Phase]]", stop: StopEvent, done: str
+        self,
+        sides: Sequence[_Side],
+        plan: Plan,
+        stop: StopEvent,
+        done: str,
+        missed: Callable[[], str] = lambda: "",
+        target: str = "",
     ) -> SkillReturn:
-        """Look, plan, and play the plan of the first arm that has one; plan anew where what it wants has moved since.
+        """Look, plan, and play the plan of the first arm that has one, the one whose hand is nearest to the target first.
 
-        What was held when it is stopped stays held.
+        What was held when it is stopped stays held. `missed` says what is not as it is to be at the end, "" where all is.
         """
-        played: Move | None = None
+
+        def far(side: _Side) -> float:
+            return float(np.linalg.norm(self.around.position(target) - self.around.position(side.config.hand)))
+
+        for side in self._arms:
+            side.arm.stopped = stop.is_set
         try:
             self._look()
-            side, phases = self._planned(sides, plan)
+            side, phases = self._planned(sorted(sides, key=far) if target else sides, plan)
+            if (failed := self._play_all(side, phases, plan, stop)) is not None:
+                return failed
+            for _ in range(math.ceil(SEEN_S / AGAIN_S)):
+                self._look()
+                if not missed():
+                    return SkillReturn.success(done)
+                stop.wait(AGAIN_S)
         except (ArmError, SceneryError) as error:
             return SkillReturn.failure(str(error))
+        except PlanningStopped as error:
+            return SkillReturn.interruption(f"{error}, {self._told()}")
+        return SkillReturn.failure(missed())
+
+    def _play_all(self, side: _Side, phases: Sequence[Phase], plan: Plan, stop: StopEvent) -> SkillReturn | None:
+        """Play a plan, and plan anew where what it wants has moved since; return how it failed, None where it has not."""
         waiting, plans = deque(phases), 1
+        played: Move | None = None
         while waiting:
             phase = waiting.popleft()
             if isinstance(phase, Look):
-                try:
-                    self._look()
-                    if plans < MOST_PLANS and self._has_moved(phase):
-                        waiting, plans = deque(plan(side, self._start(side))), plans + 1
-                except (ArmError, SceneryError) as error:
-                    return SkillReturn.failure(str(error))
+                self._look()
+                if plans < MOST_PLANS and self._has_moved(phase):
+                    waiting, plans = deque(plan(side, self._start(side))), plans + 1
                 continue
             result = self._play(side, phase, stop) if isinstance(phase, Move) else self._grip(side, phase, stop)
             if not result.ok:
-                held = self.held()
-                return outcome(result, f"stopped on the way, {f'holding {held}' if held else 'with an empty hand'}")
+                return outcome(result, f"stopped on the way, {self._told()}")
             if isinstance(phase, Move):
                 played = phase
             elif phase.around and not self._grips(side):
@@ -257,14 +282,21 @@ class ArmBody:
             side.hands.take("")
             self._let_go(side, None, stop)
             return SkillReturn.failure(f"{lost} slipped out of the hand")
-        return SkillReturn.success(done)
+        return None
 
-    def _planned(self, sides: "Sequence[_Side]", plan: "Callable[[_Side, Vector], list[Phase]]") -> "tuple[_Side, list[Phase]]":
+    def _told(self) -> str:
+        held = self.held()
+        return f"holding {held}" if held else "with an empty hand"
+
+    def _planned(self, sides: Sequence[_Side], plan: Plan) -> tuple[_Side, list[Phase]]:
         """Return the first arm that has a plan, and it. Raises ArmError or SceneryError with the reasons of all."""
         why = dict[str, str]()
         for side in sides:
             try:
-                return side, plan(side, self._start(side))
+                start = self._start(side)
+                freed = side.hands.free(start)
+                phases = plan(side, freed[-1].path[-1] if freed and isinstance(freed[-1], Move) else start)
+                return side, freed + phases if phases else []
             except ArmError as error:
                 why[side.name] = str(error)
         reasons = list(dict.fromkeys(why.values()))
@@ -273,19 +305,19 @@ class ArmBody:
     def _has_moved(self, phase: Phase) -> bool:
         return isinstance(phase, Look) and bool(np.linalg.norm(self.around.position(phase.name) - phase.position) > MOVED_M)
 
-    def _let_go(self, side: "_Side", taken: Move | None, stop: StopEvent) -> None:
+    def _let_go(self, side: _Side, taken: Move | None, stop: StopEvent) -> None:
         """Open the fingers after a slip, and go back the way on which the hand took hold."""
         if self._grip(side, Grip(OPEN_M), stop).ok and taken is not None:
             self._play(side, Move(taken.path[::-1], taken.speed), stop)
 
-    def _play(self, side: "_Side", move: Move, stop: StopEvent) -> DriverResult:
+    def _play(self, side: _Side, move: Move, stop: StopEvent) -> DriverResult:
         motion = PathMotion(move.path, side.speeds, speed=move.speed)
         times = [k * SAMPLE_S for k in range(1, math.ceil(motion.duration_s / SAMPLE_S) + 1)]
         if not times:
             return DriverResult(ok=True)
         return self._send(side.config.joints, times, [motion.sample(t).tolist() for t in times], stop)
 
-    def _grip(self, side: "_Side", grip: Grip, stop: StopEvent) -> DriverResult:
+    def _grip(self, side: _Side, grip: Grip, stop: StopEvent) -> DriverResult:
         fingers = side.config.fingers
         before = self._senses.joint_positions()
         result = self._send(fingers, [GRIP_S, GRIP_S + SETTLE_S], [[grip.width] * len(fingers)] * 2, stop)
@@ -310,25 +342,3 @@ class ArmBody:
             if result.ok:
                 self._sent[joint] = position
         return result
-
-
-class _Side:
-    """One arm of a body: its configuration, its speeds and rest [rad/s, rad], and what plans for it."""
-
-    arm: Arm
-    hands: Manipulator
-
-    def __init__(self, name: str, config: ArmConfig, robot: RobotConfig) -> None:
-        self.name, self.config = name, config
-        unknown = [joint for joint in (*config.joints, *config.fingers) if joint not in robot.joints]
-        if unknown:
-            raise RobotConfigError(
-                f"robot '{robot.name}', arms: '{unknown[0]}' of arm '{name}' is not among its joints; give its range there"
-            )
-        self.speeds = [robot.joints[joint].max_velocity for joint in config.joints]
-        self.rest = np.array([robot.joints[joint].rest for joint in config.joints])
-
-    def load(self, robot: RobotConfig, around: Surroundings) -> None:
-        """Load the arm. Raises ArmError."""
-        self.arm = Arm(robot.model_path(), around, self.config.joints, self.config.hand)
-        self.hands = Manipulator(self.arm, around)

@@ -115,6 +115,20 @@ class Manipulator:
         tries = ((way, start) for way in ways for start in self._starts(way[0].back(NEAR_M), q))
         return _first(tries, plan, f"{'open' if to >= OPENED else 'close'} {door}")
 
+    def free(self, q: Vector) -> list[Phase]:
+        """Return how the hand leaves what it touches, nothing where it touches nothing. Raises ArmError."""
+        touched = self.arm.touches(q)
+        if not touched:
+            return []
+        pose = self.arm.hand(q)
+        for goal in (pose.back(NEAR_M), pose.moved((0.0, 0.0, NEAR_M))):
+            try:
+                away = Move(self.arm.line(q, [goal], touched), SLOW)
+            except ArmError:
+                continue
+            return [away] if self.held else [Grip(OPEN_M), away]
+        raise ArmError(f"the arm touches {touched[0]} and finds no way off it; move it back by hand")
+
     # -- one try ------------------------------------------------------------------------------------------------------
 
     def _starts(self, pose: HandPose, q: Vector) -> Iterator[Vector | ArmError]:
