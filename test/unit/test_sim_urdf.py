@@ -6,6 +6,7 @@ from __future__ import annotations
 import random
 from xml.etree import ElementTree
 
+import mujoco
 import numpy as np
 import pytest
 from sim_probe import joint_limits
@@ -32,7 +33,11 @@ def origin(joint: ElementTree.Element) -> tuple[np.ndarray, np.ndarray]:
     return numbers(found.attrib["xyz"]), turn(z, yaw) @ turn(y, pitch) @ turn(x, roll)
 
 
-@pytest.mark.parametrize("name", ["coco", "kalos"])
+def slides(model: mujoco.MjModel, joint: str) -> bool:
+    return bool(model.joint(joint).type[0] == mujoco.mjtJoint.mjJNT_SLIDE)
+
+
+@pytest.mark.parametrize("name", ["coco", "kalos", "atlas", "hebe"])
 def test_each_link_is_where_the_model_has_it_for_any_angles(name: str) -> None:
     config = RobotConfig.load(name)
     world = SimWorld(config.model_path(), world="")
@@ -45,7 +50,8 @@ def test_each_link_is_where_the_model_has_it_for_any_angles(name: str) -> None:
     for joint, (low, high) in joint_limits(world).items():
         limit = joints[joint].find("limit")
         assert limit is not None and float(limit.attrib["lower"]) == pytest.approx(low, abs=1e-5)
-        assert float(limit.attrib["upper"]) == pytest.approx(high, abs=1e-5) and joints[joint].attrib["type"] == "revolute"
+        assert float(limit.attrib["upper"]) == pytest.approx(high, abs=1e-5)
+        assert joints[joint].attrib["type"] == ("prismatic" if slides(model, joint) else "revolute")
         angles[joint] = rng.uniform(low, high)
     world.robot.place(angles, 0.4)
     places = {"base_link": (data.xpos[base], data.xmat[base].reshape(3, 3))}
@@ -53,9 +59,10 @@ def test_each_link_is_where_the_model_has_it_for_any_angles(name: str) -> None:
         parent, child, axis = (element.find(tag) for tag in ("parent", "child", "axis"))
         assert parent is not None and child is not None and axis is not None
         (at, turned), (moved, rotated) = places[parent.attrib["link"]], origin(element)
-        rotation = turned @ rotated @ turn(numbers(axis.attrib["xyz"]), angles[joint])
-        link = child.attrib["link"]
-        places[link] = at + turned @ moved, rotation
+        way, link = numbers(axis.attrib["xyz"]), child.attrib["link"]
+        rotation = turned @ rotated @ (np.eye(3) if slides(model, joint) else turn(way, angles[joint]))
+        slid = rotated @ way * angles[joint] if slides(model, joint) else np.zeros(3)
+        places[link] = at + turned @ (moved + slid), rotation
         assert places[link][0] == pytest.approx(data.body(link).xpos, abs=1e-4)
         assert rotation == pytest.approx(data.body(link).xmat.reshape(3, 3), abs=1e-4)
     mass = sum(float(part.attrib["value"]) for part in robot.iter("mass"))

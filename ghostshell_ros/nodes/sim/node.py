@@ -14,9 +14,11 @@ from sensor_msgs.msg import CameraInfo, Image
 
 from ghostshell_ros.nodes.sim.sim_robot import SimRobotPorts
 from ghostshell_ros.nodes.sim.sim_sensors import SimObjects, Simulated
+from ghostshell_ros.nodes.sim.sim_things import SimThings
 from ghostshell_ros.runtime.node import Beat, Health, Level, NodeStartError, RuntimeNode
 from ghostshell_ros.sim.pictures import PictureThread, Shot
 from ghostshell_ros.sim.robot import SimWorldError
+from ghostshell_ros.sim.sight import Sight
 from ghostshell_ros.sim.world import Image as Pixels
 from ghostshell_ros.sim.world import SimWorld, State
 from ghostshell_ros.wire.images import to_message
@@ -70,6 +72,7 @@ class Sim(RuntimeNode):
         rate = self.declare("rate_hz", 50.0, "joint states, IMU and odometry a second [Hz]", 1.0, 200.0)
         scan_rate = self.declare("scan_rate_hz", 10.0, "turns of a base's lidar a second [Hz]", 1.0, 40.0)
         charge = 0.01 * self.declare("battery_percent", 100.0, "charge at the start [%]", 0.0, 100.0)
+        things_rate = self.declare("things_rate_hz", 4.0, "what the cameras see of things a second [Hz]", 0.1, 30.0)
         truth_rate = self.declare("ground_truth_rate_hz", 10.0, "true poses of the objects a second [Hz]", 0.1, 100.0)
         surroundings = self.declare("world", "desk", "what stands around the robot: a file's name in ghostshell_ros/sim/worlds")
         clock = self.declare("publish_clock", False, "publish simulated time on /clock")
@@ -94,18 +97,23 @@ class Sim(RuntimeNode):
         self._robots, shots = [], []
         try:
             for name, config in configs.items():
-                at = f"/{name}/" if name else ""
-                own = f"{name}/" if name else prefix
-                body = self._world.robots[name]
-                sim = Simulated(self, self._world, body, self._lock, self._stamp, own, at, self._stir)
-                key = f"{name}.camera" if name else "camera"
-                camera = self.declare(key, "head_camera", "name of the camera in the robot's model")
-                shots.append(
-                    self._shot(
-                        "camera", body.prefix + camera, 3.0, (320, 240), f"{at}camera/image_raw", f"{own}camera_optical_frame"
-                    )
+                sim = Simulated(
+                    self,
+                    self._world,
+                    self._world.robots[name],
+                    self._lock,
+                    self._stamp,
+                    f"{name}/" if name else prefix,
+                    f"/{name}/" if name else "",
+                    self._stir,
                 )
+                camera = self.declare(f"{name}.camera" if name else "camera", "head_camera", "camera in the robot's model")
                 self._robots.append(SimRobotPorts(sim, config, camera, scan_rate, charge, self._show_face))
+                eye = f"{sim.frame_prefix}camera_optical_frame"
+                shot = self._shot("camera", sim.robot.prefix + camera, 3.0, (320, 240), f"{sim.namespace}camera/image_raw", eye)
+                if sight := Sight(self._world, sim.robot, *shot.size):
+                    SimThings(sim, sight, things_rate)
+                shots.append(shot)
             film = self.declare("film", "film", "name of a camera in the robot's model, or in the world of several")
             shots.append(self._shot("film", film, 8.0, (480, 360), "film/image_raw", f"{prefix}film"))
             frame = f"{prefix}map"
