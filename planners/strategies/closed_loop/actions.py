@@ -51,7 +51,8 @@ class Action:
 
 
 def _written(value: object) -> str:
-    return f'"{value}"' if isinstance(value, str) and '"' not in value else repr(value)
+    plain = isinstance(value, str) and value.isprintable() and not {'"', "\\"} & {*value}
+    return f'"{value}"' if plain else repr(value)
 
 
 def read_action(text: str, robots: Mapping[str, RobotView]) -> Action:

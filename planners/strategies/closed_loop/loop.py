@@ -7,7 +7,6 @@ from functools import partial
 
 from planners.models.model_call import CallEnd
 from planners.prompts.blocks import Layer
-from planners.prompts.prompt import CallReport
 from planners.strategies.closed_loop.actions import Action
 from planners.strategies.closed_loop.answers import PlanAnswer, Status, read_plan, read_text
 from planners.strategies.closed_loop.asking import Ask
@@ -17,7 +16,6 @@ from planners.strategies.closed_loop.pictures import Pictures
 from planners.strategies.closed_loop.prompts import MAX_CALLS, Prompts
 from planners.strategies.closed_loop.world import World
 from planners.strategies.layered.step_planner import HOPELESS, UNVERIFIED
-from planners.strategies.only_words import OnlyWords
 from planners.strategy import Interrupted, Observed, Paused, PlannerEvent, PlannerIO, Restarted, Resumed, RobotView, Task
 from skill_kernel.codes import ModelCode, Outcome, TaskCode
 from skill_kernel.config.sections import shown
@@ -57,7 +55,7 @@ class ClosedLoopPlanning:
         self._claim: PlanAnswer | None = None
         self._feedback: list[str] = []
         """Why plans were stopped, since the last one that was accepted."""
-        self._calls: list[CallReport] = list(task.done)
+        self._acted = any(call.outcome == Outcome.DONE for call in task.done)
         self._fault = ""
         """What went wrong last, while nothing that was done after it has made it good."""
         self._plans = self._rejections = self._failures = self._lost = 0
@@ -130,7 +128,7 @@ class ClosedLoopPlanning:
     def _round(self) -> None:
         if self._unseen and not self._looked():
             return
-        self._world.look({name for step in self._running for name in step.action.names})
+        self._world.look()
         self._critic.belief = self._memory.belief
         for step in tuple(self._waiting):
             if step in self._waiting:
@@ -184,7 +182,6 @@ class ClosedLoopPlanning:
             return
         self._running.remove(step)
         step.outcome = call.outcome
-        self._calls.append(CallReport.of(call))
         self._world.ended(step.action, call)
         feedback = f"{call.outcome_name}: {shown(call.told, SHOWN_WHY)}" if call.told else call.outcome_name
         if not self._open:
@@ -194,7 +191,7 @@ class ClosedLoopPlanning:
             self._io.clock.call_later(LOOK_S, self._go_on)
         if call.outcome is Outcome.DONE:
             self._rejections = self._failures = 0
-            self._fault = ""
+            self._acted, self._fault = True, ""
         else:
             self._fault = f"{step.action} {feedback}"
             self._failures += call.outcome in (Outcome.FAILED, Outcome.REFUSED)
@@ -262,7 +259,6 @@ class ClosedLoopPlanning:
             self._claim = answer
         else:
             self._feedback.clear()
-            self._world.planned()
             self._waiting = [Step(action) for action in answer.actions]
             self._io.report(Notice(layer=Layer.PLANNER.value, text=f"subgoal: {shown(answer.subgoal, SHOWN_WHY)}"))
         self._go_on()
@@ -303,12 +299,10 @@ class ClosedLoopPlanning:
 
     def _unverified(self, why: str) -> None:
         """End a task whose plan is over and at which nobody could look."""
-        words = OnlyWords(self._task.instruction, next(iter(self._robots.values())).about, self._calls)
-        code, talk = words.verdict()
         if self._fault:
             self._end(int(TaskCode.CALL_FAILED), self._fault)
-        elif code:
-            self._end(int(code), talk)
+        elif not self._acted:
+            self._end(int(TaskCode.ONLY_WORDS), f"nothing was done, and nobody could tell that nothing had to be: {why}")
         else:
             self._end(0, f"{UNVERIFIED}: {why}")
 

@@ -7,7 +7,7 @@ go_to(point), and reads `things`, `doors` and `hand` of each robot's observation
 Of any other skill it can say nothing.
 """
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from copy import deepcopy
 from dataclasses import dataclass, field
 from enum import Enum
@@ -20,6 +20,8 @@ from skill_kernel.codes import CallCode, Outcome
 from skill_kernel.events import CallEvent
 
 OPEN, SHUT = "open", "shut"
+LAG_S = 3.0
+"""Time for which observations may show what was before an action: they tell what was seen in the last seconds."""
 HALTED_S = 5.0
 """A robot that said so long ago that it is halted may be tried again: its kernel refuses it without a motion."""
 
@@ -73,8 +75,10 @@ class World:
     def __init__(self, robots: Mapping[str, RobotView], now: Callable[[], float]) -> None:
         self._robots, self._now = robots, now
         self.belief = Belief()
-        self._odd: set[str] = set()
-        """Things and doors that changed though none of the robots changed them."""
+        self._changed_s: dict[str, float] = {}
+        """When an action changed a thing or a door."""
+        self._contradicted: set[str] = set()
+        """Things and doors that the observations show otherwise than an action has just left them."""
         self._failed: set[str] = set()
         """Actions that failed, and nothing has been done since."""
         self._halted_s: dict[str, float] = {}
@@ -87,38 +91,37 @@ class World:
             for choice in parameter.choices
         }
 
-    def look(self, touched: Collection[str] = ()) -> None:
-        """Take in the observations; what a running action touches may change without being odd."""
-        belief = self.belief
-        belief.seen = {}
+    def look(self) -> None:
+        """Take in the observations. They may lag behind: what an action has just changed stays as it left it, in doubt."""
+        belief, seen = self.belief, dict[str, set[str]]()
+        self._contradicted.clear()
         for name, robot in self._robots.items():
             fields = robot.observed() or {}
             hand = fields.get("hand")
             if isinstance(hand, str):
-                before = belief.hands.get(name)
-                if before and before != hand:
-                    self._odd.update({before} - set(touched))
                 belief.hands[name] = hand
-                if hand:
-                    belief.things[hand] = name
-            self._changed(belief.doors, _texts(fields.get("doors")), touched)
-            belief.seen |= _texts(fields.get("things"))
-        held = set(belief.hands.values())
-        belief.seen = {thing: space for thing, space in belief.seen.items() if thing not in held}
-        self._changed(belief.things, belief.seen, touched)
+                belief.things |= {hand: name} if hand else {}
+            self._see(belief.doors, _texts(fields.get("doors")))
+            for thing, space in _texts(fields.get("things")).items():
+                seen.setdefault(thing, set()).add(space)
+        free = seen.keys() - set(belief.hands.values())
+        agreed = {thing: min(seen[thing]) for thing in free if len(seen[thing]) == 1}
+        self._see(belief.things, agreed)
+        belief.seen = {thing: space for thing, space in agreed.items() if thing not in self._contradicted}
 
-    def _changed(self, believed: dict[str, str], seen: Mapping[str, str], touched: Collection[str]) -> None:
-        self._odd.update(name for name, state in seen.items() if believed.get(name, state) != state and name not in touched)
-        believed.update(seen)
-
-    def planned(self) -> None:
-        """Forget what was odd: the plan was made in the knowledge of it."""
-        self._odd.clear()
+    def _see(self, believed: dict[str, str], seen: Mapping[str, str]) -> None:
+        for name, state in seen.items():
+            if state != believed.get(name, state) and self._now() - self._changed_s.get(name, -LAG_S) < LAG_S:
+                self._contradicted.add(name)
+            else:
+                believed[name] = state
 
     def ended(self, action: Action, call: CallEvent) -> None:
         """Take in how an action ended."""
         if call.outcome is Outcome.DONE:
             self._failed.clear()
+            changed = [*action.names, self.belief.hands.get(action.robot, "")]
+            self._changed_s |= dict.fromkeys(changed, self._now())
             self.belief.suppose(action)
             return
         self._failed.add(str(action))
@@ -139,7 +142,7 @@ class World:
             return Fit.UNFIT, f"{action.robot} is halted: leave it out, or wait until somebody lets it go on"
         if why := self._against(action, belief):
             return Fit.UNFIT, why
-        if (action.names & self._odd) or str(action) in self._failed or not self._sure(action, belief):
+        if (action.names & self._contradicted) or str(action) in self._failed or not self._sure(action, belief):
             return Fit.DOUBTED, ""
         return Fit.FITS, ""
 
