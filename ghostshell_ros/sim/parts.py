@@ -115,7 +115,7 @@ class Legged:
 WHEELS_MOST = np.array([0.6, 0.4, 1.5])
 """Fastest that wheels roll: forwards, sideways [m/s], turning [rad/s]."""
 WHEELS_ACCELERATION = np.array([1.5, 1.5, 4.0])
-LEASH = np.array([0.03, 0.03, 0.06])
+LEASH = np.array([0.05, 0.05, 0.1])
 """Distance [m, rad] that the wheels' target keeps to a base that something holds back, so that they push no harder."""
 
 

@@ -167,6 +167,7 @@ class Stage:
         own = model.geom_bodyid == model.body(name).id
         model.geom_priority[own], model.geom_friction[own] = 2, SLIPPERY
         self._slipping[name] = SLIP_S
+        self._world.wake()
 
     def _hold_again(self, name: str) -> None:
         model = self._world.model

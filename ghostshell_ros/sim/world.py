@@ -152,6 +152,10 @@ class SimWorld:
             self._still_s = 0.0 if moves else self._still_s + part * self.timestep
             self._asleep = self._given() if self._still_s > ASLEEP_S else None
 
+    def wake(self) -> None:
+        """Compute forces anew, because something else than inputs and positions was changed."""
+        self._asleep, self._still_s = None, 0.0
+
     def _given(self) -> State:
         """Return all inputs and positions."""
         data = self.data
