@@ -112,6 +112,10 @@ class ProcessServer(RuntimeNode):
     def halt_refusal(self) -> str:
         """Return why no instruction is taken, because everything is halted or about to be; "" while it is not."""
 
+    def _how_to_clear(self) -> str:
+        """Return what to do before anything moves again."""
+        return CLEAR_HINT
+
     @abstractmethod
     def _stop_everything(self, text: str) -> None:
         """Halt, because somebody said `text`, and end every process."""
@@ -251,7 +255,7 @@ class ProcessServer(RuntimeNode):
 
     def _begin(self, text: str, door: str, sender: str, source: ProcessSource, strategy: str) -> Process:
         if self.stops(text):
-            raise Obeyed("stopped and halted; " + CLEAR_HINT, halted=True)
+            raise Obeyed(f"stopped and halted; {self._how_to_clear()}", halted=True)
         if not text.strip():
             raise ProcessError("the instruction is empty; say what the robot should do", TaskCode.EMPTY_INSTRUCTION)
         if len(text) > self._max_chars:

@@ -289,7 +289,10 @@ class TeamPlanner(ProcessServer):
 
     def halt_refusal(self) -> str:
         """Return why no instruction is taken; "" while a robot can act."""
-        return f"{self._halts.causes}; clear it first: {self._halts.how_to_clear}" if self._halts.standing else ""
+        return f"{self._halts.causes}; {self._how_to_clear()}" if self._halts.standing else ""
+
+    def _how_to_clear(self) -> str:
+        return f"look at each robot and clear its halt first: {self._halts.how_to_clear}"
 
     def _stop_everything(self, text: str) -> None:
         told = f"told “{shown(text)}”"
