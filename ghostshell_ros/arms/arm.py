@@ -21,9 +21,11 @@ Joints = Sequence[float] | Vector
 
 REACHED_M, REACHED_RAD = 0.002, 0.02
 """Distance from the wished pose of the hand within which it is reached."""
-SEEDS = 12
+SEEDS = 8
 """Starts that the inverse kinematics tries: where the arm is, then others drawn."""
-IK_STEPS, IK_DT = 200, 0.1
+FAR_STARTS, FAR_M = 3, 0.2
+"""After so many starts that end further away than this, the hand cannot come there."""
+IK_STEPS, IK_DT = 120, 0.1
 CHECK_RAD = 0.03
 """A path is checked for collisions in steps of this length."""
 LINE_M, LINE_RAD = 0.01, 0.05
@@ -36,8 +38,8 @@ WAY_CLEAR_M = (0.03, 0.015, CLEAR_M)
 """The same on its free ways, on which the servos lag: the first with which a way is found."""
 NARROW_RAD = 0.3
 """So near to the ends of a free way, where it is slow, `CLEAR_M` does."""
-PLAN_S, SIMPLIFY_S = 1.5, 0.2
-"""Times that RRT-Connect and the shortening of its path may take, for each of these distances."""
+PLAN_S, SIMPLIFY_S = (0.5, 0.5, 1.5), 0.2
+"""Processor times that RRT-Connect may take with each of these distances, and time for the shortening of its path."""
 
 
 class ArmError(Exception):
@@ -188,6 +190,12 @@ class Arm:
         x, y, z = pose.translation().tolist()
         return HandPose((x, y, z), tuple(pose.rotation().wxyz.tolist()))
 
+    def here(self) -> HandPose:
+        """Return where the hand is now."""
+        site, quaternion = self._data.site(self._site), np.empty(4)
+        mujoco.mju_mat2Quat(quaternion, site.xmat)
+        return HandPose.at(site.xpos, quaternion)
+
     def solutions(self, pose: HandPose, start: Joints) -> Iterator[Vector]:
         """Yield joints that bring the hand to a pose and touch nothing, near `start` first. Raises ArmError for none."""
         best, hit, found = math.inf, "", 0
@@ -200,6 +208,8 @@ class Arm:
                 if not hit:
                     found += 1
                     yield q
+            if attempt + 1 == FAR_STARTS and best > FAR_M:
+                break
         if not found and hit:
             raise ArmError(f"the hand is blocked by {hit} there")
         if not found:
@@ -214,16 +224,16 @@ class Arm:
         if hit := self.touched(goal):
             raise ArmError(f"the arm is blocked by {hit} there")
         hit = ""
-        for clear in WAY_CLEAR_M:
+        for clear, most_s in zip(WAY_CLEAR_M, PLAN_S, strict=True):
             with self._keeping(clear, begin, goal):
                 hit = self._blocked([begin, goal])
                 if not hit:
                     return [begin, goal]
-                if path := self._around_it(begin, goal):
+                if path := self._around_it(begin, goal, most_s):
                     return path
-        raise ArmError(f"no free way was found within {PLAN_S:g} s; the straight one is blocked by {hit}")
+        raise ArmError(f"no free way was found within {sum(PLAN_S):g} s; the straight one is blocked by {hit}")
 
-    def _around_it(self, begin: Vector, goal: Vector) -> list[Vector]:
+    def _around_it(self, begin: Vector, goal: Vector, most_s: float) -> list[Vector]:
         """Return a path by RRT-Connect, empty for none in time."""
         setup = self._setup
         setup.clear()
@@ -231,8 +241,8 @@ class Arm:
             for i, value in enumerate(np.clip(joints, self.lower, self.upper)):
                 state[i] = float(value)
         setup.setStartAndGoalStates(*self._ends)
-        until = time.monotonic() + PLAN_S
-        setup.solve(base.PlannerTerminationCondition(lambda: self.stopped() or time.monotonic() >= until))
+        until = time.thread_time() + most_s
+        setup.solve(base.PlannerTerminationCondition(lambda: self.stopped() or time.thread_time() >= until))
         self._go_on()
         if not setup.haveExactSolutionPath():
             return []

@@ -152,7 +152,7 @@ class ArmBody:
         """Bring the arms to rest, with what is held."""
         with self._busy:
             for side in self._arms:
-                done = self._perform([side], lambda one, q: [Move(one.arm.way(q, one.rest))], stop, "the arms are drawn in")
+                done = self._perform([side], lambda one, q: one.hands.draw_in(one.rest, q), stop, "the arms are drawn in")
                 if not done.ok:
                     break
             return done

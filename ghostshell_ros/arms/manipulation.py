@@ -3,6 +3,7 @@
 first one begins. Needs requirements/arms.txt."""
 
 import math
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -22,12 +23,18 @@ OPEN_M = 0.042
 """Way of each finger from shut for an open hand."""
 NEAR_M, LIFT_M = 0.11, 0.15
 """The hand comes from so far, and goes away so far."""
+OUT_M, OVER_M = 0.22, 0.03
+"""A level hand, as in a shelf, comes in and goes out so far, with what it holds so far above the surface."""
 SLOW = 0.4
 """Share of the joints' speed beside things."""
-MOST_TRIED, MOST_STARTS, MOST_SPOTS = 30, 2, 12
+MOST_TRIED, MOST_STARTS, MOST_SPOTS = 40, 2, 16
 """Plans that are tried, positions of the arm for one pose of the hand among them, and spots for a thing."""
 YAWS = (0.0, 0.8, -0.8, 1.6, -1.6, math.pi)
-"""Ways to turn the hand about the vertical when it puts something down [rad]."""
+LEVEL, LEVEL_YAWS = 0.6, (0.0, 0.4, -0.4, 0.8, -0.8, 1.2)
+"""Ways to turn the hand about the vertical when it puts something down [rad]: from how it is, or where it points so much to the
+side (1 for level), from pointing away from the robot."""
+MOST_S = 8.0
+"""Processor time that all plans for one deed may take."""
 FOLLOWED = (1.0, 0.6, 0.3)
 """Shares of a door's turn that the hand makes with its handle."""
 T = TypeVar("T")
@@ -68,29 +75,57 @@ class Manipulator:
     def __init__(self, arm: Arm, around: Surroundings) -> None:
         self.arm, self._around = arm, around
         self.held = ""
+        self._taken = HandPose((0.0, 0.0, 0.0), (1.0, 0.0, 0.0, 0.0))
+        self._below = np.zeros(3)
+        """Pose of the hand when it took what it holds, and where that then was from it [m]: so it stood upright."""
 
     def take(self, thing: str) -> None:
         """Take note that a thing is in the hand where it is now, or with "" that none is."""
         self.arm.hold(thing)
         self.held = thing
+        if thing:
+            self._taken = self.arm.here()
+            self._below = self._around.position(thing) - np.array(self._taken.position)
 
     def pick(self, thing: str, q: Vector) -> list[Phase]:
         """Return how to take a thing, with the joints at `q`. Raises ArmError."""
-        tries = ((grasp, start) for grasp in self._around.grasps(thing) for start in self._starts(grasp.back(NEAR_M), q))
+        tries = (
+            (grasp, start)
+            for grasp in self._around.grasps(thing)
+            for far in ((OUT_M, NEAR_M) if _level(grasp) else (NEAR_M,))
+            for start in self._starts(grasp.back(far), q)
+        )
         return _first(tries, lambda one: self._taking(thing, *one, q), f"take {thing}")
 
     def put(self, space: str, q: Vector) -> list[Phase]:
         """Return how to put what the hand holds into a space. Raises ArmError."""
-        self.arm.be_at(q)
-        here = self.arm.hand(q)
-        offset = self._around.position(self.held) - np.array(here.position)
-        goals = (
-            here.turned(yaw, spot - _about_z(yaw) @ offset)
-            for spot in self._around.spots(space, self.held)[:MOST_SPOTS]
-            for yaw in YAWS
-        )
-        tries = ((pose, start) for pose in goals for start in self._starts(pose.moved((0.0, 0.0, NEAR_M)), q))
+        spots = self._around.spots(space, self.held)[:MOST_SPOTS]
+        goals = [self._upright(spot, k) for k in range(len(YAWS)) for spot in spots]
+        tries = ((way, start) for pose in goals for begin, *way in self._ways_to(pose) for start in self._starts(begin, q))
         return _first(tries, lambda one: self._putting(*one, q), f"put {self.held} into {space}")
+
+    def _upright(self, spot: Vector, k: int) -> HandPose:
+        """Return the k-th pose of the hand with which what it holds stands on a spot as it stood when it was taken."""
+        yaw = YAWS[k]
+        if _level(self._taken):  # the hand comes from the robot's side
+            out, away = _pointing(self._taken), spot - self._around.position("base_link")
+            yaw = math.atan2(away[1], away[0]) - math.atan2(out[1], out[0]) + LEVEL_YAWS[k]
+        return self._taken.turned(yaw, spot - _about_z(yaw) @ self._below)
+
+    def draw_in(self, rest: Vector, q: Vector) -> list[Phase]:
+        """Return how to bring the arm to rest; what the hand holds stays as upright as it was taken. Raises ArmError."""
+        if not self.held or self._around.rolls(self.held):
+            return [Move(self.arm.way(q, rest))]
+        home = np.array(self.arm.hand(rest).position)
+        goals = [self._upright(home + (0.0, 0.0, up), k) for up in (0.0, 0.1, -0.1) for k in range(len(YAWS))]
+        tries = (start for pose in goals for start in self._starts(pose, q))
+
+        def plan(start: Vector | ArmError) -> list[Phase]:
+            if isinstance(start, ArmError):
+                raise start
+            return [Move(self.arm.way(q, start))]
+
+        return _first(tries, plan, f"draw the arm in with {self.held}")
 
     def swing(self, door: str, to: float, q: Vector) -> list[Phase]:
         """Return how to bring a door or drawer to a share of its way, 0 for shut and 1 for open. Raises ArmError."""
@@ -149,24 +184,33 @@ class Manipulator:
         grip = Grip(0.0, around=thing, holds=thing)
         return [Grip(OPEN_M), Move(begin), look, Move(taken, SLOW), grip, Move(away, SLOW)]
 
-    def _putting(self, pose: HandPose, start: Vector | ArmError, q: Vector) -> list[Phase]:
+    def _putting(self, way: Sequence[HandPose], start: Vector | ArmError, q: Vector) -> list[Phase]:
         if isinstance(start, ArmError):
             raise start
         arm, held = self.arm, self.held
-        down = arm.line(start, [pose])
+        down = arm.line(start, way)
         begin = arm.way(q, start)
         with self._holding("", down[-1]):
-            away = self._leaving(down[-1], pose, [held, *arm.touches(down[-1])])
+            away = self._leaving(down[-1], way[-1], [held, *arm.touches(down[-1])])
         return [Grip(0.0, around=held), Move(begin), Move(down, SLOW), Grip(OPEN_M, holds=""), Move(away, SLOW)]
 
+    def _ways_to(self, pose: HandPose) -> list[list[HandPose]]:
+        """Return straight ways to where something is put: from the front for a level hand, from above."""
+        above, over = pose.moved((0.0, 0.0, NEAR_M)), pose.moved((0.0, 0.0, OVER_M))
+        return [[over.back(OUT_M), over, pose], [above, pose]] if _level(pose) else [[above, pose]]
+
     def _leaving(self, q: Vector, pose: HandPose, touch: Iterable[str]) -> list[Vector]:
-        """Return the way off a thing: up, or back where that is not free."""
-        allowed = list(touch)
-        try:
-            return self.arm.line(q, [pose.moved((0.0, 0.0, LIFT_M))], allowed)
-        except ArmError:
-            up = pose.moved((0.0, 0.0, 0.01))
-            return self.arm.line(q, [up, up.back(LIFT_M)], allowed)
+        """Return the way off a thing: up, or for a level hand back, and the other way where that is not free."""
+        allowed, over = list(touch), pose.moved((0.0, 0.0, OVER_M))
+        ways = [[pose.moved((0.0, 0.0, LIFT_M))], [over, over.back(LIFT_M)]]
+        if _level(pose):
+            ways = [[over, over.back(OUT_M)], *ways[::-1]]
+        for way in ways[:-1]:
+            try:
+                return self.arm.line(q, way, allowed)
+            except ArmError:
+                continue
+        return self.arm.line(q, ways[-1], allowed)
 
     @contextmanager
     def _holding(self, thing: str, q: Vector) -> Iterator[None]:
@@ -183,13 +227,25 @@ class Manipulator:
 
 def _first(tries: Iterable[T], plan: Callable[[T], list[Phase]], what: str) -> list[Phase]:
     """Return the first plan that comes off. Raises ArmError with the first reason why one does not."""
-    why = ""
+    why, until = "", time.thread_time() + MOST_S
     for one in islice(tries, MOST_TRIED):
+        if time.thread_time() > until:
+            break
         try:
             return plan(one)
         except ArmError as error:
             why = why or str(error)
     raise ArmError(f"cannot {what}: {why or 'there is no free spot'}")
+
+
+def _pointing(pose: HandPose) -> Vector:
+    """Return the direction in which a hand points."""
+    return np.array(pose.back(-1.0).position) - np.array(pose.position)
+
+
+def _level(pose: HandPose) -> bool:
+    """Return whether a hand points to the side rather than up or down."""
+    return math.hypot(*_pointing(pose)[:2]) > LEVEL
 
 
 def _about_z(yaw: float) -> Vector:

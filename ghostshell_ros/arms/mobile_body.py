@@ -1,19 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """Give a robot with arms on a base that drives its body: it goes with its arms drawn in."""
 
-from typing import Any
-
 from ghostshell_ros.arms.body import ArmBody
 from skill_kernel import SkillReturn
-from skill_kernel.skills.drivers import Action, StopEvent, map_pose, outcome
+from skill_kernel.robot import RobotConfig
+from skill_kernel.skills.drivers import Action, Senses, StopEvent, map_pose, outcome
 
 
 class MobileArmBody(ArmBody):
     """Do what a robot with arms can do that also drives. Whoever calls it sees to it that it stands while its arms work."""
 
-    def __init__(self, *, navigate_to: Action, **parts: Any) -> None:
-        """Take the body's parts; `parts` are those of ArmBody. Raises RobotConfigError when its arms cannot be used."""
-        super().__init__(**parts)
+    def __init__(self, *, robot: RobotConfig, move_joints: Action, navigate_to: Action, senses: Senses) -> None:
+        """Take the body's parts. Raises RobotConfigError when its arms cannot be used."""
+        super().__init__(robot=robot, move_joints=move_joints, senses=senses)
         self._navigate = navigate_to
 
     def go_to(self, point: str, stop: StopEvent) -> SkillReturn:

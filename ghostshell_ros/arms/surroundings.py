@@ -54,7 +54,13 @@ class HandPose:
         along /= np.linalg.norm(along)
         quaternion = np.empty(4)
         mujoco.mju_mat2Quat(quaternion, np.column_stack([np.cross(along, out), along, out]).ravel())
-        return cls(_three(position), tuple(quaternion.tolist()))
+        return cls.at(position, quaternion)
+
+    @classmethod
+    def at(cls, position: Sequence[float] | Vector, orientation: Sequence[float] | Vector) -> "HandPose":
+        """Return the pose of these numbers."""
+        w, x, y, z = (float(value) for value in orientation)
+        return cls(_three(position), (w, x, y, z))
 
     def moved(self, way: Sequence[float] | Vector) -> "HandPose":
         """Return the same pose elsewhere [m]."""
@@ -70,7 +76,7 @@ class HandPose:
         """Return the pose turned about the vertical, at a position."""
         quaternion, turn = np.empty(4), np.array([math.cos(yaw / 2), 0.0, 0.0, math.sin(yaw / 2)])
         mujoco.mju_mulQuat(quaternion, turn, np.array(self.orientation))
-        return HandPose(_three(position), tuple(quaternion.tolist()))
+        return HandPose.at(position, quaternion)
 
 
 class Surroundings:
@@ -155,9 +161,12 @@ class Surroundings:
         return site.xmat.reshape(3, 3).T @ (self.data.xpos[self._bodies[thing]] - site.xpos)
 
     def position(self, name: str) -> Vector:
-        """Return where a thing, or a site of the model such as a handle, is [m]. Raises KeyError for one that is not known."""
-        place = self.data.xpos[self._bodies[name]] if name in self._bodies else self.data.site(name).xpos
-        return place.copy()
+        """Return where a thing, the robot's `base_link`, or a site of the model such as a handle is [m].
+
+        Raises KeyError for a name that is not known.
+        """
+        body = name in self._bodies or name == "base_link"
+        return (self.data.body(name) if body else self.data.site(name)).xpos.copy()
 
     def share_open(self, door: str) -> float:
         """Return how far a door is open, 0 to 1."""
@@ -183,6 +192,11 @@ class Surroundings:
         if kind == mujoco.mjtGeom.mjGEOM_BOX:
             return size.copy()
         return np.array([size[0], size[0], size[1]])
+
+    def rolls(self, thing: str) -> bool:
+        """Return whether a thing is a ball, of which no side is up."""
+        geom = int(self.model.body_geomadr[self._bodies[thing]])
+        return bool(self.model.geom_type[geom] == mujoco.mjtGeom.mjGEOM_SPHERE)
 
     def grasps(self, thing: str) -> list[HandPose]:
         """Return poses in which a hand may take a thing, from above first, then from the sides where it is tall."""

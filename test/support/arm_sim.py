@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A robot with arms in the simulated kitchen without ROS: its body, a driver that plays what the body sends, and random starts."""
+"""A robot with arms in the simulated kitchen without ROS: its body, a driver that plays what it sends, random starts."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, TypeVar
 
 import mujoco
 import numpy as np
@@ -15,6 +15,7 @@ from ghostshell_ros.arms.body import ArmBody
 from ghostshell_ros.arms.scenery import HANDLE, SHUT, Scenery
 from ghostshell_ros.drivers.trajectory import Trajectory
 from ghostshell_ros.sim.world import SimWorld
+from skill_kernel import SkillReturn
 from skill_kernel.codes import CallCode
 from skill_kernel.robot import RobotConfig
 from skill_kernel.skills.drivers import DriverResult, StopEvent
@@ -24,6 +25,9 @@ APART_M = 0.09
 """Distance between the middles of two things that are put down at random."""
 REACHED = 0.9
 """Random joints are drawn from this part of their range."""
+FORCE_N = 25.0
+"""Largest force of a finger, as the robots' models bound it."""
+Sim = TypeVar("Sim", bound="ArmSim")
 Seen = dict[str, tuple[list[float], list[float]]]
 
 
@@ -71,6 +75,7 @@ class ArmSim:
         """Times at which a stop comes and at which the driver dies [s]."""
         self.hidden = set[str]()
         """Things that nobody sees, beside those behind shut doors."""
+        self.body.around.place(self._things())
         self.body._sent.clear()
         for side in self.body._arms:
             side.hands.take("")
@@ -102,10 +107,13 @@ class ArmSim:
         handles: Seen = {
             name + HANDLE: (self.data.site(name + HANDLE).xpos.tolist(), [1.0, 0.0, 0.0, 0.0]) for name in self.scenery.doors
         }
-        things: Seen = {n: (self.data.body(n).xpos.tolist(), self.data.body(n).xquat.tolist()) for n in self.scenery.things}
+        things = self._things()
         shut = {name for name, share in self.shares().items() if share <= SHUT}
         hidden = {name for name, space in self.lying().items() if space in shut} | self.hidden
         return {name: pose for name, pose in {**handles, **things}.items() if name not in hidden}
+
+    def _things(self) -> Seen:
+        return {n: (self.data.body(n).xpos.tolist(), self.data.body(n).xquat.tolist()) for n in self.scenery.things}
 
     # -- what is true ---------------------------------------------------------------------------------------------------
 
@@ -153,8 +161,10 @@ class ArmSim:
             self.put(thing, *(self.data.body(thing).xpos + known.axis * way))
         mujoco.mj_forward(self.world.model, self.data)
 
-    def scatter(self, rng: np.random.Generator, space: str, things: tuple[str, ...], doors: Mapping[str, float]) -> list[str]:
-        """Begin anew with doors so far open, things at random in a space and the arms anywhere they touch nothing.
+    def scatter(
+        self, rng: np.random.Generator, space: str, things: tuple[str, ...], doors: Mapping[str, float], arms: bool = True
+    ) -> list[str]:
+        """Begin anew with doors so far open, things at random in a space and the arms anywhere they touch nothing, or at rest.
 
         Returns the things for which there was room; the others are out of the way.
         """
@@ -176,7 +186,7 @@ class ArmSim:
                     break
         self.world.advance(0.5)
         self.body._look()
-        for side in self.body._arms:
+        for side in self.body._arms if arms else ():
             drawn = (rng.uniform(side.arm.lower * REACHED, side.arm.upper * REACHED) for _ in range(200))
             joints = next((q for q in drawn if not side.arm.touched(q)), side.rest)
             side.arm.be_at(joints)
@@ -184,3 +194,17 @@ class ArmSim:
         self.world.advance(0.3)
         lying = self.lying()
         return [thing for thing in placed if lying[thing] == space]
+
+
+def count(sim: Sim, deed: Callable[[Sim, np.random.Generator], tuple[SkillReturn, bool]], times: int) -> list[str]:
+    """Return why it failed, for each time that it did. What it says is true each time, and it keeps all limits."""
+    failures = []
+    sim.most_force = sim.most_beyond = 0.0
+    for seed in range(times):
+        result, true = deed(sim, np.random.default_rng(seed))
+        assert result.ok == true or not result.ok, f"seed {seed}: it says '{result.message}', which is not so"
+        if not result.ok:
+            failures.append(f"seed {seed}: {result.message}")
+    assert sim.most_force <= FORCE_N + 1e-6
+    assert sim.most_beyond < 0.01
+    return failures

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An arm picks, puts, opens and closes in the simulated kitchen; what it cannot do it says, before it moves; a stop throws nothing."""
+"""An arm picks, puts, opens and closes in the simulated kitchen; what it cannot do it says before it moves; it throws nothing."""
 
 from __future__ import annotations
 
@@ -12,13 +12,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from arm_sim import ArmSim
+from arm_sim import ArmSim, count
 
 from skill_kernel import SkillReturn
 
 ROOT = Path(__file__).resolve().parents[2]
-FORCE_N = 25.0
-"""Largest force of a finger, as the robot's model bounds it."""
 SMALL = ("apple", "orange", "hamburger", "green_medication", "red_medication", "cup", "vitamins")
 DRAWERS = ("drawer_top", "drawer_middle")
 OPEN, SHUT = 0.95, 0.0
@@ -69,20 +67,6 @@ def close(sim: ArmSim, rng: np.random.Generator) -> tuple[SkillReturn, bool]:
     sim.scatter(rng, "table", SMALL, {drawer: rng.uniform(0.5, 1.0)})
     result = sim.body.swing(drawer, SHUT, sim.stop)
     return result, sim.shares()[drawer] < 0.05
-
-
-def count(sim: ArmSim, deed: Callable[[ArmSim, np.random.Generator], tuple[SkillReturn, bool]], times: int) -> list[str]:
-    """Return why it failed, for each time that it did. What it says is true each time, and it keeps all limits."""
-    failures = []
-    sim.most_force = sim.most_beyond = 0.0
-    for seed in range(times):
-        result, true = deed(sim, np.random.default_rng(seed))
-        assert result.ok == true or not result.ok, f"seed {seed}: it says '{result.message}', which is not so"
-        if not result.ok:
-            failures.append(f"seed {seed}: {result.message}")
-    assert sim.most_force <= FORCE_N + 1e-6
-    assert sim.most_beyond < 0.01
-    return failures
 
 
 @pytest.mark.parametrize("deed", [pick, place, open_, close])
@@ -214,7 +198,7 @@ def test_a_thing_nobody_sees_where_it_was_put_is_not_said_to_be_there(moved: Arm
     assert not result.ok and result.message == "apple was let go, but nobody sees it in table; look where it lies"
 
 
-# -- stops ------------------------------------------------------------------------------------------------------------------------
+# -- stops --------------------------------------------------------------------------------------------------------------------
 
 
 @lru_cache(maxsize=1)

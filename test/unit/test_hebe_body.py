@@ -1,0 +1,196 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Hebe in the simulated kitchen: it goes with its arms drawn in, takes the better arm, uses fridge, oven and table."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import pytest
+from arm_sim import ArmSim, count
+
+from ghostshell_ros.arms.mobile_body import MobileArmBody
+from skill_kernel import SkillReturn
+from skill_kernel.skills.arguments import ArgumentError, bind_typed
+from skill_kernel.skills.drivers import DriverResult, Pose2D, StopEvent
+from skill_kernel.skills.registry import SkillRegistry
+
+OPEN, SHUT = 0.95, 0.0
+SPEED_MPS, TURN_RPS, STEP_S = 0.4, 0.8, 0.02
+MANY, ENOUGH = 100, 95
+ON_TABLE = ("apple", "orange", "hamburger", "cup", "tea", "water")
+IN_FRIDGE = ("tea", "water", "apple")
+AT = {
+    "fridge": "in_front_of_refrigerator",
+    "oven": "in_front_of_oven",
+    "table": "in_front_of_table",
+    "sink": "in_front_of_sink",
+}
+
+
+class HebeSim(ArmSim):
+    """Hebe with a base that goes straight to where it is sent, as nothing stands in its ways here."""
+
+    def __init__(self) -> None:
+        self.blocked = ""
+        super().__init__("hebe", MobileArmBody, navigate_to=self.navigate)
+
+    def navigate(self, *, pose: Mapping[str, Any], stop: StopEvent, **_: Any) -> DriverResult:
+        """Roll there."""
+        if self.blocked:
+            return DriverResult(False, 452, self.blocked)
+        at, turned = pose["pose"]["position"], pose["pose"]["orientation"]
+        here = self.robot.base_position
+        yaw = here[2] + math.remainder(2 * math.atan2(turned["z"], turned["w"]) - here[2], math.tau)
+        way = np.array([at["x"], at["y"], yaw]) - here
+        seconds = max(math.hypot(way[0], way[1]) / SPEED_MPS, abs(way[2]) / TURN_RPS)
+        for k in range(steps := math.ceil(seconds / STEP_S)):
+            if stop.is_set():
+                return DriverResult(False, cancelled=True)
+            self.robot.base_target = here + way * (k + 1) / steps
+            self.advance(STEP_S)
+        self.advance(0.3)
+        return DriverResult(True)
+
+    def stand(self, place: str) -> None:
+        """Stand before a place at once."""
+        self.robot.put(self.scenery.points[AT[place]])
+        self.world.advance(0.2)
+
+
+@lru_cache(maxsize=1)
+def _shared() -> HebeSim:
+    return HebeSim()
+
+
+@pytest.fixture
+def hebe() -> HebeSim:
+    sim = _shared()
+    sim.reset()
+    sim.blocked = ""
+    return sim
+
+
+def test_it_brings_the_tea_from_the_fridge_to_the_table(hebe: HebeSim) -> None:
+    body, stop = hebe.body, hebe.stop
+    assert isinstance(body, MobileArmBody)
+    for deed in (
+        lambda: body.go_to(AT["fridge"], stop),
+        lambda: body.swing("fridge", OPEN, stop),
+        lambda: body.pick("tea", "fridge", stop),
+        lambda: body.go_to(AT["table"], stop),
+        lambda: body.put("table", stop),
+    ):
+        done = deed()
+        assert done.ok, done.message
+    assert hebe.lying()["tea"] == "table" and body.held() == ""
+
+
+@pytest.mark.parametrize(("y", "arm"), [(-0.2, "left"), (0.2, "right")])
+def test_the_nearer_arm_is_taken(hebe: HebeSim, y: float, arm: str) -> None:
+    hebe.stand("table")
+    hebe.put("hamburger", 0.5, y, 0.725)
+    assert hebe.body.pick("hamburger", "table", hebe.stop).ok
+    fingers = hebe.robot.joint_positions()
+    assert sum(fingers[finger] for finger in hebe.config.arms[arm].fingers) < 0.08
+    assert hebe.body.held() == "hamburger"
+
+
+def test_it_says_why_it_did_not_come(hebe: HebeSim) -> None:
+    hebe.blocked = "a chair stands in the way"
+    assert isinstance(hebe.body, MobileArmBody)
+    result = hebe.body.go_to("in_front_of_oven", hebe.stop)
+    assert not result.ok and result.message == "did not come to in_front_of_oven: a chair stands in the way"
+
+
+def test_from_where_it_stands_it_reaches_no_other_place(hebe: HebeSim) -> None:
+    hebe.stand("oven")
+    result = hebe.body.pick("apple", "table", hebe.stop)
+    assert not result.ok and "left arm: " in result.message and "right arm: " in result.message
+    assert "unreachable" in result.message and hebe.sent == 0
+
+
+@pytest.mark.parametrize(
+    ("skill", "arguments"),
+    [
+        ("open", {"what": "drawer_top"}),
+        ("release_to", {"space": "trash_can"}),
+        ("pick_from", {"object": "apple", "space": "drawer_middle"}),
+        ("go_to", {"point": "in_front_of_drawer"}),
+    ],
+)
+def test_what_it_may_not_use_is_no_argument(hebe: HebeSim, skill: str, arguments: dict[str, str]) -> None:
+    known = SkillRegistry.from_modules(hebe.config.skills, text_skill=hebe.config.text_skill).get(skill)
+    assert known is not None
+    with pytest.raises(ArgumentError):
+        bind_typed(known, arguments, {})
+
+
+# -- rates -------------------------------------------------------------------------------------------------------------------
+
+
+def pick(sim: HebeSim, rng: np.random.Generator) -> tuple[SkillReturn, bool]:
+    space = str(rng.choice(("table", "fridge")))
+    thing = _scattered(sim, rng, space)
+    result = sim.body.pick(thing, space, sim.stop)
+    return result, sim.body.held() == thing and sim.lying()[thing] != "table"
+
+
+def place(sim: HebeSim, rng: np.random.Generator) -> tuple[SkillReturn, bool]:
+    thing = _scattered(sim, rng, "table")
+    picked = sim.body.pick(thing, "table", sim.stop)
+    space = str(rng.choice(("table", "fridge", "oven", "sink")))
+    if space in sim.scenery.doors:
+        sim.set_door(space, OPEN)
+    if not picked.ok or not sim.body.go_to(AT[space], sim.stop).ok:
+        return picked, False
+    result = sim.body.put(space, sim.stop)
+    sim.advance(0.5)
+    return result, sim.lying()[thing] == space and sim.speed(thing) < 0.01 and sim.body.held() == ""
+
+
+def open_(sim: HebeSim, rng: np.random.Generator) -> tuple[SkillReturn, bool]:
+    door = str(rng.choice(("fridge", "oven")))
+    _scattered(sim, rng, "fridge")
+    sim.set_door("fridge", 0.0)
+    _stand_about(sim, rng, door)
+    result = sim.body.swing(door, OPEN, sim.stop)
+    return result, sim.shares()[door] > 0.8
+
+
+def close(sim: HebeSim, rng: np.random.Generator) -> tuple[SkillReturn, bool]:
+    door = str(rng.choice(("fridge", "oven")))
+    _scattered(sim, rng, "fridge")
+    sim.set_door(door, rng.uniform(0.8, 1.0))
+    _stand_about(sim, rng, door)
+    result = sim.body.swing(door, SHUT, sim.stop)
+    return result, sim.shares()[door] < 0.05
+
+
+def _scattered(sim: HebeSim, rng: np.random.Generator, space: str) -> str:
+    """Begin anew before a space with things at random in it; return one of them."""
+    doors = {space: OPEN} if space in sim.scenery.doors else {}
+    placed = sim.scatter(rng, space, IN_FRIDGE if space == "fridge" else ON_TABLE, doors, arms=False)
+    _stand_about(sim, rng, space)
+    return str(rng.choice(placed))
+
+
+def _stand_about(sim: HebeSim, rng: np.random.Generator, place: str) -> None:
+    """Stand before a place, as exactly as its driver comes there."""
+    x, y, yaw = sim.scenery.points[AT[place]].x, sim.scenery.points[AT[place]].y, sim.scenery.points[AT[place]].yaw
+    sim.robot.put(Pose2D(x + rng.uniform(-0.05, 0.05), y + rng.uniform(-0.05, 0.05), yaw + rng.uniform(-0.06, 0.06)))
+    sim.world.advance(0.2)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("deed", [pick, place, open_, close])
+def test_it_does_so_from_nearly_everywhere(
+    hebe: HebeSim, deed: Callable[[HebeSim, np.random.Generator], tuple[SkillReturn, bool]]
+) -> None:
+    failures = count(hebe, deed, MANY)
+    print(f"{deed.__name__}: {MANY - len(failures)} of {MANY}", *failures, sep="\n")
+    assert MANY - len(failures) >= ENOUGH
