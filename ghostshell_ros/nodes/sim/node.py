@@ -94,6 +94,7 @@ class Sim(RuntimeNode):
         prefix = self.declare("frame_prefix", "auto", "before each frame's name; auto: the robot's namespace and a slash")
         if prefix == "auto":
             prefix = f"{self.get_namespace()}/".lstrip("/")
+        common = self.declare("camera", "head_camera", "name of the camera in the robot's model")
         self._robots, shots = [], []
         try:
             for name, config in configs.items():
@@ -107,7 +108,7 @@ class Sim(RuntimeNode):
                     f"/{name}/" if name else "",
                     self._stir,
                 )
-                camera = self.declare(f"{name}.camera" if name else "camera", "head_camera", "camera in the robot's model")
+                camera = self.declare(f"{name}.camera", common, "the same of this robot") if name else common
                 self._robots.append(SimRobotPorts(sim, config, camera, scan_rate, charge, self._show_face))
                 eye = f"{sim.frame_prefix}camera_optical_frame"
                 shot = self._shot("camera", sim.robot.prefix + camera, 3.0, (320, 240), f"{sim.namespace}camera/image_raw", eye)
