@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import islice
+from itertools import islice, product
 from typing import TypeAlias, TypeVar
 
 import numpy as np
@@ -100,7 +100,8 @@ class Manipulator:
     def put(self, space: str, q: Vector) -> list[Phase]:
         """Return how to put what the hand holds into a space. Raises ArmError."""
         spots = self._around.spots(space, self.held)[:MOST_SPOTS]
-        goals = [self._upright(spot, k) for k in range(len(YAWS)) for spot in spots]
+        pairs = sorted(product(range(len(spots)), range(len(YAWS))), key=lambda pair: pair[0] + 2 * pair[1])
+        goals = [self._upright(spots[i], k) for i, k in pairs]
         tries = ((way, start) for pose in goals for begin, *way in self._ways_to(pose) for start in self._starts(begin, q))
         return _first(tries, lambda one: self._putting(*one, q), f"put {self.held} into {space}")
 
