@@ -25,7 +25,7 @@ from planners.prompts.prompt import RobotFacts
 from planners.strategies.closed_loop.strategy import ClosedLoop
 from planners.strategy import Interrupted, Observed, Paused, PlannerEvent, Report, Restarted, Resumed, Task
 from skill_kernel import SkillReturn, robot_skill
-from skill_kernel.codes import CallCode, Outcome
+from skill_kernel.codes import CallCode, Outcome, TaskCode
 from skill_kernel.events import CallEvent, CallKind, ModelEvent, Notice
 from skill_kernel.observation.model import Observation
 from skill_kernel.skills.registry import SkillRegistry
@@ -288,7 +288,10 @@ class Kitchen:
         return self.budget(role)
 
     def ask(self, role: str, request: Any, on_text: Any, on_end: Any, *, stream: Any = None) -> Any:
-        return self.model.ask(Layer(role), "p1", request, on_text, on_end)
+        allowed, _, why = self.budget(role)
+        spent = Says(code=int(TaskCode.BUDGET_SPENT), why=why)
+        model = self.model if allowed else ScriptedModel(self.clock, lambda asked: spent)
+        return model.ask(Layer(role), "p1", request, on_text, on_end)
 
     def recollect(self, then: Callable[[Sequence[str]], None]) -> None:
         then(self.memory)

@@ -448,8 +448,12 @@ def test_a_spent_budget_ends_it_and_a_slow_one_slows_it() -> None:
     kitchen.budget = lambda role: (False, 0.0, "the process has used its tokens")
     kitchen.run()
     assert kitchen.ended == [(TaskCode.BUDGET_SPENT, "the process has used its tokens")] and not kitchen.calls
-    slow = Kitchen(answers([plan(PICK_APPLE, BIN)]), critic="always")
-    slow.budget = lambda role: (True, 5.0 if role == "critic" else 0.0, "nearly spent")
+    kitchen = Kitchen(answers([plan(PICK_APPLE, BIN)]))
+    kitchen.budget = lambda role: (role == "planner", 0.0, "the rest is kept for the layer that acts")
+    kitchen.run()
+    assert kitchen.done() == APPLE_INTO_BIN and kitchen.ended[0][1].startswith("unverified: the critic gave no verdict")
+    slow = Kitchen(answers([plan(PICK_APPLE, BIN)]))
+    slow.budget = lambda role: (True, max(0.0, 5.0 - slow.clock.now()), "nearly spent")
     slow.run()
     assert slow.ended == [(0, "all is done")] and slow.calls[0].began_s >= 5.0
 

@@ -87,6 +87,14 @@ def test_what_changes_elsewhere_than_somebody_looked_counts_for_nothing() -> Non
     assert before.same(look(room), {"atlas": TABLE}) and not before.same(look(room), {})
 
 
+def test_a_small_thing_of_little_contrast_is_a_change() -> None:
+    before, data = look(Room(), 6.0), io.BytesIO()
+    picture = Pillow.open(io.BytesIO(Room().picture()))
+    picture.paste((200, 200, 200), (60, 140, 68, 148))
+    picture.save(data, format="PNG")
+    assert not before.same(taken(data.getvalue()), {"atlas": TABLE})
+
+
 def test_another_size_or_no_picture_at_all_is_a_change() -> None:
     before = look(Room())
     assert not before.same(taken(encoded(64, 48)), {"atlas": TABLE})

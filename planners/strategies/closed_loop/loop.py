@@ -221,8 +221,16 @@ class ClosedLoopPlanning:
     # -- planning -----------------------------------------------------------------------------------------------------
 
     def _plan(self) -> None:
-        settings, wait_s = self._io.settings, self._not_before_s - self._io.clock.now()
-        if self._memory.busy or wait_s > 0.0:
+        settings, clock = self._io.settings, self._io.clock
+        allowed, gap_s, why = self._io.allowance(Layer.PLANNER.value)
+        wait_s = max(gap_s, self._not_before_s - clock.now())
+        if not allowed:
+            self._end(int(TaskCode.BUDGET_SPENT), why)
+            return
+        if self._memory.busy:
+            return
+        if wait_s > 0.0:
+            clock.call_later(wait_s, self._go_on)
             return
         if self._open and self._plans and not self._feedback:
             self._unverified("the plan was carried out without another look")
@@ -273,9 +281,8 @@ class ClosedLoopPlanning:
             self._end(code, why)
             return
         self._degraded(Layer.PLANNER, "asks again", why)
-        wait_s = RETRY_S * 2.0 ** (self._lost - 1)
-        self._not_before_s = self._io.clock.now() + wait_s
-        self._io.clock.call_later(wait_s, self._go_on)
+        self._not_before_s = self._io.clock.now() + RETRY_S * 2.0 ** (self._lost - 1)
+        self._go_on()
 
     # -- the end ------------------------------------------------------------------------------------------------------
 

@@ -88,10 +88,8 @@ def _same(before: Image, now: Image, box: Box) -> bool:
     if before.data == now.data:
         return True
     first, second = (_opened(image).convert("RGB") for image in (before, now))
-    if first.size != second.size:
-        return False
-    width, height = first.size
-    left, top = int(box[0] * width), int(box[1] * height)
-    area = (left, top, max(left + 1, round(box[2] * width)), max(top + 1, round(box[3] * height)))
-    cells = [picture.crop(area).resize((GRID, GRID), Pillow.Resampling.BOX) for picture in (first, second)]
+    boxes = [(box[0] * w, box[1] * h, box[2] * w, box[3] * h) for w, h in (first.size, second.size)]
+    cells = [
+        picture.resize((GRID, GRID), Pillow.Resampling.BOX, area) for picture, area in zip((first, second), boxes, strict=True)
+    ]
     return max(ImageChops.difference(*cells).tobytes()) < CHANGED
