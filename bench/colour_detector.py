@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Any
 
 import numpy as np
@@ -123,9 +124,11 @@ def _blobs(label: str, mask: Mask) -> Iterator[tuple[int, Box]]:
     """Yield the connected areas that are large and full enough, each with its number of pixels."""
     blobs: dict[Run, list[Run]] = {}
     above: list[Run] = []
-    for row, line in enumerate(mask):
-        edges = np.flatnonzero(np.diff(line.astype(np.int8), prepend=0, append=0))
-        here = [(row, first, end) for first, end in edges.reshape(-1, 2).tolist()]
+    lines, edges = np.nonzero(np.diff(mask.astype(np.int8), axis=1, prepend=0, append=0))
+    runs = zip(lines[::2].tolist(), edges[::2].tolist(), edges[1::2].tolist(), strict=True)
+    for row, side_by_side in groupby(runs, key=lambda run: run[0]):
+        here = list(side_by_side)
+        above = above if above and above[0][0] == row - 1 else []
         for run in here:
             blobs[run] = [run]
             for other in above:

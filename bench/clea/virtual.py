@@ -36,7 +36,7 @@ from planners.strategies.closed_loop.strategy import ClosedLoop
 from planners.strategy import Judge, Observed, Planning, Report, StreamHandle, Task, TeamStrategy
 from skill_kernel.clock import Clock
 from skill_kernel.codes import CallCode, Outcome
-from skill_kernel.events import CallEvent, CallKind, Notice
+from skill_kernel.events import CallEvent, CallKind, ModelEvent, Notice
 from skill_kernel.observation.model import Observation
 from skill_kernel.robot import RobotConfig
 from skill_kernel.skills.registry import SkillRegistry
@@ -172,7 +172,7 @@ class _Run:
         self._task = Task("p1", trial.instruction, "bench")
         self.result = Run(Trace(asked=0.0, process_id="p1"), [])
         self._recorder = Recorder(self.result.trace)
-        self._models = Models(model, team.table, self.clock, self._recorder.take)
+        self._models = Models(model, team.table, self.clock, self._answered)
         self._views = {name: _View(robot, self) for name, robot in team.robots.items()}
         self._ids = itertools.count(1)
         self._busy: dict[str, str] = {}
@@ -191,6 +191,9 @@ class _Run:
             self._planning.close("the deadline has passed")
             self.result.trace.end = self.virtual.now()
         return self.result
+
+    def _answered(self, told: ModelEvent) -> None:
+        self._recorder.take(replace(told, stamp_s=self.clock.now()))
 
     def _observe(self) -> None:
         if not self._ended:

@@ -8,14 +8,16 @@ import sys
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NoReturn, get_args
+from typing import TYPE_CHECKING, Annotated, Any, get_args
 
 import typer
+
+from bench.commands.clea import clea
+from bench.commands.options import fail, show, words
 
 if TYPE_CHECKING:
     from bench.evaluation.robot import Robot
     from bench.evaluation.runner import Plan, Results
-    from bench.evaluation.tables import Table
     from bench.evaluation.trace import Trace
 
 bench = typer.Typer(name="bench", help="Measure a simulated robot against what is published.", no_args_is_help=True)
@@ -23,9 +25,7 @@ SIMULATED, VIRTUAL = "simulated", "virtual"
 SEED = 7
 
 
-@bench.callback()
-def _bench() -> None:
-    """Keep sub-commands named even while there is only one."""
+bench.command("clea")(clea)
 
 
 @bench.command("typego")
@@ -55,23 +55,23 @@ def typego(
     Exit status: 0 everything was run, 1 something is left, 2 it could not be begun.
     """
     if virtual:
-        model = VIRTUAL if model == SIMULATED else _fail("--virtual asks the simulated model; leave --model out")
+        model = VIRTUAL if model == SIMULATED else fail("--virtual asks the simulated model; leave --model out")
     try:
-        wanted = _words(tasks) or (_main_tasks() if virtual else _all_tasks())
+        wanted = words(tasks) or (_main_tasks() if virtual else _all_tasks())
         rates, scales = _rates(errors, 1.0), _rates(fast_scales, 100.0)
     except ValueError as error:
-        _fail(str(error))
-    _check(wanted, _words(strategies), model, (rates, scales) == ([0.0], [1.0]))
+        fail(str(error))
+    _check(wanted, words(strategies), model, (rates, scales) == ([0.0], [1.0]))
     whole, table = True, ""
     if not report:
         options = _options(error_model, planning) if model in (SIMULATED, VIRTUAL) else {}
         table = _table(options) if model in (SIMULATED, VIRTUAL) else ""
-        whole = _run(model, fast_model, trials, wanted, _words(strategies), rates, scales, out, limit, table, options)
+        whole = _run(model, fast_model, trials, wanted, words(strategies), rates, scales, out, limit, table, options)
     from bench.evaluation.report import write_report
 
     tables = write_report(out, model, fast_model or None) if report else write_report(out, model, fast_model, table)
     for one in tables:
-        _show(one)
+        show(one)
     print(f"tables: {out / 'tables.md'}" if tables else f"no results of the model '{model}' in {out / 'results.jsonl'}")
     raise typer.Exit(0 if whole else 1)
 
@@ -89,7 +89,7 @@ def _options(error_model: str, planning: str) -> dict[str, Any]:
     given = {"error_model": (error_model, get_args(ErrorModel)), "planning": (planning, get_args(Planning))}
     for name, (value, known) in given.items():
         if value not in known:
-            _fail(f"--{name.replace('_', '-')} is '{value}'; use one of {', '.join(known)}")
+            fail(f"--{name.replace('_', '-')} is '{value}'; use one of {', '.join(known)}")
     return {name: value for name, (value, _) in given.items()}
 
 
@@ -107,9 +107,9 @@ def _check(tasks: Sequence[str], strategies: Sequence[str], model: str, plain: b
     for given, known, what in ((tasks, TASKS, "task"), (strategies, (*strategy_names(), BLIND), "strategy")):
         for name in given:
             if name not in known:
-                _fail(f"there is no {what} '{name}'; there is: {', '.join(known)}")
+                fail(f"there is no {what} '{name}'; there is: {', '.join(known)}")
     if model not in (SIMULATED, VIRTUAL) and not plain:
-        _fail("--errors and --fast-scales are those of the simulated model; leave them out or leave --model out")
+        fail("--errors and --fast-scales are those of the simulated model; leave them out or leave --model out")
 
 
 def _table(options: dict[str, Any]) -> str:
@@ -120,7 +120,7 @@ def _table(options: dict[str, Any]) -> str:
     try:
         return table_hash(**options)
     except TableError as error:
-        _fail(str(error))
+        fail(str(error))
 
 
 def _run(
@@ -153,7 +153,7 @@ def _run(
         from ghostshell_ros.launcher import LaunchError
         from ghostshell_ros.runtime.data import config_folder
     except ImportError as error:
-        _fail(f"needs the ROS packages and the simulator ({error}); run make setup and the command as ./ghostshell")
+        fail(f"needs the ROS packages and the simulator ({error}); run make setup and the command as ./ghostshell")
     log = out / "nodes.log"
 
     @contextmanager
@@ -172,7 +172,7 @@ def _run(
     try:
         return run(plan, results, bring_up, lambda line: print(line, flush=True), limit_s=limit)
     except (ModelProcessError, LaunchError) as error:
-        _fail(str(error))
+        fail(str(error))
     except KeyboardInterrupt:
         print("broken off; the same command goes on from here", file=sys.stderr)
         return False
@@ -204,31 +204,9 @@ def _run_virtually(plan: Plan, results: Results, limit: float, options: dict[str
         return False
 
 
-def _show(table: Table) -> None:
-    from rich.console import Console
-    from rich.markup import escape
-    from rich.table import Table as RichTable
-
-    shown = RichTable(title=escape(table.title), title_justify="left", title_style="bold")
-    for column in table.columns:
-        shown.add_column(escape(column), overflow="fold")
-    for row in table.rows:
-        shown.add_row(*map(escape, row))
-    Console(width=None if os.isatty(1) else 160).print(shown)
-
-
-def _words(text: str) -> list[str]:
-    return [word for word in text.replace(",", " ").split() if word]
-
-
 def _rates(text: str, most: float) -> list[float]:
     """Check the options; raise ValueError."""
-    rates = [float(word) for word in _words(text)]
+    rates = [float(word) for word in words(text)]
     if not rates or not all(0.0 <= rate <= most for rate in rates):
         raise ValueError(f"'{text}' is no list of numbers from 0 to {most:g}, such as 0,0.1,0.2")
     return rates
-
-
-def _fail(message: str) -> NoReturn:
-    print(f"ghostshell bench: {message}", file=sys.stderr)
-    raise typer.Exit(2)

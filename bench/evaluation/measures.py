@@ -53,8 +53,8 @@ def step_waits(trace: Trace) -> list[float]:
     Speech counts as no step: it can hide that nothing happens."""
     steps = [c for c in trace.own() if c.is_step]
     waits = []
-    for (_, end), (start, _) in zip(spans := _merged(steps, trace.end), spans[1:], strict=False):
-        waits.append(start - end - _overlap((end, start), _pauses(trace, trace.process_id)))
+    for (_, end), (start, _) in zip(spans := merged(steps, trace.end), spans[1:], strict=False):
+        waits.append(start - end - overlap((end, start), _pauses(trace, trace.process_id)))
     return [max(0.0, w) for w in waits]
 
 
@@ -100,7 +100,7 @@ def between(trace: Trace) -> dict[str, Any]:
         for a in trace.answers
         if a.process_id == trace.process_id and a.layer in ("s1", "react", "stream")
     ]
-    replan = _overlap((ended, works), asked)
+    replan = overlap((ended, works), asked)
     return found | {"resume_s": round(works - ended, 4), "replan_s": round(replan, 4)}
 
 
@@ -137,7 +137,8 @@ def _pauses(trace: Trace, process_id: str) -> list[Span]:
     return spans + ([(since, trace.end)] if since is not None else [])
 
 
-def _merged(calls: Iterable[Call], end: float) -> list[Span]:
+def merged(calls: Iterable[Call], end: float) -> list[Span]:
+    """Return the times in which at least one of the calls ran."""
     spans: list[Span] = []
     for start, stop in sorted((c.started, c.until(end)) for c in calls):
         if spans and start <= spans[-1][1]:
@@ -147,8 +148,8 @@ def _merged(calls: Iterable[Call], end: float) -> list[Span]:
     return spans
 
 
-def _overlap(span: Span, others: Sequence[Span]) -> float:
-    """Seconds of `span` that lie in any of the others."""
+def overlap(span: Span, others: Sequence[Span]) -> float:
+    """Return the seconds of `span` that lie in any of the others."""
     total, at = 0.0, span[0]
     for start, stop in sorted(others):
         low, high = max(start, at), min(stop, span[1])

@@ -8,7 +8,7 @@ import json
 import os
 import tempfile
 import time
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import asdict, dataclass, fields
 from functools import lru_cache
@@ -98,21 +98,22 @@ class Plan:
 
 
 class Results:
-    """A file of results, a JSON object a line; one that broke off while it was written is mended."""
+    """A file of results, a JSON object a line; one that broke off while it was written is mended. `key_of` tells whose result a
+    line is."""
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
+    def __init__(self, path: Path, key_of: Callable[[dict[str, Any]], Hashable] = Key.of) -> None:
+        self.path, self._key_of = path, key_of
         self.lines: list[dict[str, Any]] = []
-        self._done: set[Key] = set()
+        self._done: set[Hashable] = set()
         if path.exists():
             for line in path.read_text(encoding="utf-8").splitlines():
                 try:
                     self.lines.append(json.loads(line))
                 except json.JSONDecodeError:
                     continue
-        self._done = {Key.of(line) for line in self.lines if counts(line)}
+        self._done = {key_of(line) for line in self.lines if counts(line)}
 
-    def done(self, key: Key) -> bool:
+    def done(self, key: Hashable) -> bool:
         """Return whether a result is kept that counts."""
         return key in self._done
 
@@ -126,7 +127,7 @@ class Results:
             os.fsync(file.fileno())
         self.lines.append(line)
         if counts(line):
-            self._done.add(Key.of(line))
+            self._done.add(self._key_of(line))
 
 
 def counts(line: dict[str, Any]) -> bool:

@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 Line = dict[str, Any]
 
 
@@ -64,6 +66,24 @@ def share(hits: int, n: int) -> str:
         return "–"
     low, high = interval(hits, n)
     return f"{100 * hits / n:.1f} [{100 * low:.1f}, {100 * high:.1f}] ({n})"
+
+
+def bootstrap(values: Sequence[float], draws: int = 2000) -> tuple[float, float]:
+    """Return the interval of a mean of 95 %, by the percentiles of means drawn anew with a fixed seed. Raises ValueError
+    without values."""
+    if not values:
+        raise ValueError("there is no mean of nothing")
+    drawn = np.random.default_rng(7).choice(np.asarray(values, dtype=float), (draws, len(values))).mean(axis=1)
+    low, high = np.percentile(drawn, (2.5, 97.5))
+    return float(low), float(high)
+
+
+def mean(values: Sequence[float], scale: float = 100.0) -> str:
+    """Return a mean in percent, or in another scale, with its interval and of how many it is."""
+    if not values:
+        return "–"
+    low, high = bootstrap(values)
+    return f"{scale * statistics.fmean(values):.1f} [{scale * low:.1f}, {scale * high:.1f}] ({len(values)})"
 
 
 def falsely_done(line: Line) -> bool:

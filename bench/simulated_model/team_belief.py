@@ -10,10 +10,8 @@ from typing import Any
 
 OVER = {"drawer_middle": "drawer_top"}
 """Drawers that are hidden below another that is open."""
-WATCHED = ("table", "trash_can")
-"""Spaces that a camera always sees."""
-COUNTER = ("sink", "oven", "fridge")
-"""Spaces that are seen from the point before them alone."""
+BEFORE = ("table", "sink", "oven", "fridge")
+"""Spaces that are seen well from the point before them alone: the camera above the table sees it past an arm."""
 _ARGUMENT = re.compile(r"(\w+)=[\"']([^\"']*)[\"']")
 _NOTHING = "nothing"
 
@@ -95,9 +93,9 @@ class Believed:
         """Return whether a camera sees into a space."""
         if self.doors.get(OVER.get(space, "")) == "open":
             return False
-        if space in COUNTER and self.points.get("hebe") != point_of(space):
+        if space in BEFORE and self.points.get("hebe") != point_of(space):
             return False
-        return space in (*WATCHED, "sink") or self.doors.get(space) == "open"
+        return space in ("trash_can", "table", "sink") or self.doors.get(space) == "open"
 
     def suppose(self, act: Act) -> None:
         """Take it that an action has ended well."""
@@ -113,7 +111,7 @@ class Believed:
             self.found.add(given["object"])
         elif act.skill == "release_to" and (thing := self.held(act.robot)):
             self.things[thing] = given["space"]
-        for space in (*COUNTER, *self.doors):
+        for space in (*BEFORE, *self.doors):
             if act.skill in ("open", "go_to") and self.in_view(space):
                 self.looked = [other for other in self.looked if other != space] + [space]
 

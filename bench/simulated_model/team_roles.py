@@ -12,7 +12,7 @@ from functools import cached_property
 from typing import Any
 
 from bench.simulated_model.prompt import Question
-from bench.simulated_model.team_belief import WATCHED, Act, Believed, point_of
+from bench.simulated_model.team_belief import Act, Believed, point_of
 from bench.simulated_model.team_goals import Goal, goals_of
 from bench.simulated_model.team_planner import Abilities, Planner, StuckError, abilities_in, mistaken
 from bench.simulated_model.team_sight import Box, shows_anything, things_in
@@ -196,9 +196,9 @@ def _criticise(kitchen: Kitchen, chance: random.Random) -> str:
         why = ""
     elif not why and action and drawn < ALARMED:
         why = "it does not serve the task now"
-    boxes = "".join(f"\nRegion: {{{robot}: [{', '.join(f'{x:.3f}' for x in box)}]}}" for robot, box in region.items())
-    feedback = why or "nothing speaks against it"
-    return f"Thought: {feedback}\n```yaml\nAction Suitability: {not why}\nFeedback: {feedback}{boxes}\n```"
+    boxes = ", ".join(f"{robot}: [{', '.join(f'{x:.3f}' for x in box)}]" for robot, box in region.items())
+    feedback, looked = why or "nothing speaks against it", f"\nRegion: {{{boxes}}}" if boxes else ""
+    return f"Thought: {feedback}\n```yaml\nAction Suitability: {not why}\nFeedback: {feedback}{looked}\n```"
 
 
 def _against(kitchen: Kitchen, act: Act) -> tuple[str, dict[str, Box]]:
@@ -229,13 +229,13 @@ def _against(kitchen: Kitchen, act: Act) -> tuple[str, dict[str, Box]]:
 
 def _in_place(kitchen: Kitchen, believed: Believed, robot: str, thing: str, space: str) -> tuple[str, dict[str, Box]]:
     """Look for a thing where it is to be taken from."""
-    looking = [name for name in kitchen.pictures if space in WATCHED or name == robot]
+    looking = [name for name in kitchen.pictures if space == "table" or name == robot]
     if robot in kitchen.dark:
         return f"in the picture of {robot} nothing can be made out; look again first", {}
     coming = any(Act.read(str(r)).robot == robot for r in kitchen.question.blocks.get("RUNNING", []))
     boxes = {s.robot: s.box for s in kitchen.sightings if s.thing == thing and s.robot in looking}
     if not boxes:
-        away = space not in WATCHED and believed.points.get(robot) != point_of(space) and kitchen.robots[robot].drives
+        away = believed.points.get(robot) != point_of(space) and kitchen.robots[robot].drives
         return ("" if coming or away else f"the {thing} is not in {space}: it is not to be seen there"), {}
     if kitchen.spaces.get(thing, space) != space:
         return f"{thing} is in {kitchen.spaces[thing]}, not in {space}", boxes
@@ -254,7 +254,7 @@ def _missing(kitchen: Kitchen) -> Iterator[str]:
     for goal in kitchen.goals:
         if not goal.reached(kitchen.believed):
             yield f"it is not borne out that somebody did this: {goal}"
-        elif goal.space in WATCHED and goal.thing not in seen:
+        elif (goal.space == "table" or kitchen.believed.in_view(goal.space)) and goal.thing not in seen:
             yield f"the {goal.thing} is not in {goal.space}: it is not to be seen there"
 
 
