@@ -55,13 +55,17 @@ _ASIDE_PARAMETERS = word_set("style posture side direction role leg arm speed")
 _ASIDE_CHOICES = word_set(
     "normal default low high left right forward backward up down slow fast large small none off on true false"
 )
-_OBJECTS = word_set("x target place waypoint area room thing object location goal destination")
+_OBJECTS = word_set("x target place waypoint area room thing object location goal destination point space what door")
 """Names of parameters whose values are places and things."""
+_BESIDE = re.compile(r"^(?:in_front_of|next_to|beside|near|at)_(?=.)")
+"""Beginning of a place's name that nobody says who is sent there."""
 _THING_NAMES = word_set("target thing object")
 _POSTURES = frozenset({"lie", "sit", "stand", "bow"})
 _SIDE_VERBS = word_set("move step walk shift")
 _HANDS = word_set("face give get put set look show")
 """Light words that ask a skill that moves the robot for more than it does."""
+_HANDLING, _UP_OR_DOWN = word_set("put place release drop pick take grasp"), word_set("up down out off")
+"""What a hand does with things, and words that such verbs take."""
 _PREPOSITIONS, _PEOPLE = word_set("on in at for of to with like"), word_set("me us you")
 _THINGS = word_set("it its")
 _AIMS = word_set("to up into towards toward @me")
@@ -200,7 +204,9 @@ class Entry:
         self.skill, self.name = skill, name
         self.parameters = tuple(Parameter.of(one, skill) for one in declared(skill, limits))
         self.common = common | {k.stem for p in self.parameters for k in _keys(p.name)}
-        doc = _keys(re.sub(r"\bhow \w+|\b(?:without|not|never)\b.*", "", re.split(r"\n\n|[.:] ", skill.description)[0]))
+        doc = _keys(
+            re.sub(r"\bhow \w+|\b(?:without|not|never|whose|must)\b.*", "", re.split(r"\n\n|[.:] ", skill.description)[0])
+        )
         self.verb = doc[0].stem if doc and not doc[0].among(LIGHT) else ""
         self.aims = any(p.roles & {"yaw", "pitch"} for p in self.parameters) and self.means("head", "look", "camera")
         said = [k for k in doc if not k.among(LIGHT | RELATIONS) and k.concept not in DIRECTIONS[:4]]
@@ -210,6 +216,8 @@ class Entry:
         self.walks = (self.means("walk") or self.sideways) and any(p.dimension == "length" for p in self.parameters)
         self.objects = [p.name for p in self.parameters if not _OBJECTS.isdisjoint(p.name.lower().split("_"))]
         """Names of the parameters that are a place or a thing."""
+        self.handles = _HANDLING & {*re.findall(r"[a-z]+", skill.description.lower().split(". ")[0])}
+        """Words of its docstring for what a hand does with things."""
         goes_far = concept(self.verb) in ("walk", "search", "follow") or bool(self.objects)
         self.moves = self.walks or goes_far or self.means("walk", "turn", "look", "head")
         self.object_values = [v for p in self.parameters if p.name in self.objects for v in p.choices]
@@ -246,7 +254,7 @@ def _choices(parameter: Declared) -> tuple[Choice, ...]:
     aside = bool({k.text for k in _keys(parameter.name)} & _ASIDE_PARAMETERS)
     made = []
     for value in parameter.choices:
-        keys = _keys(value)
+        keys = _keys(_BESIDE.sub("", value))
         posture = any(k.concept in _POSTURES for k in keys)
         own = not aside and not any(k.concept in _ASIDE_CHOICES or k.text in _ASIDE_CHOICES for k in keys)
         made.append(Choice(value, keys, leads=posture or own))
@@ -299,6 +307,8 @@ class Attempt:
                 self.score += 1
                 accounted += 1
                 self.verbless = False
+            elif self.entry.handles and word.among(_UP_OR_DOWN | self.entry.handles):
+                self.verbless = self.verbless and word.among(_UP_OR_DOWN)
             elif not (word.among(LIGHT) and self.leads) or (word.among(_HANDS) and self.entry.moves):
                 left_over.append(word)
         if vague and (accounted < 2 or left_over):
@@ -648,7 +658,8 @@ def _unheeded(attempt: Attempt, words: Sequence[Word]) -> list[Word]:
     odd = [w for before, w in pairwise(words) if before.text == "for" and w.dimension == "length" and not entry.walks]
     odd += [w for before, w in pairwise(words) if before.text == "at" and w.kind == "word" and w.text not in _LEVELS]
     odd += [w for before, w in pairwise(words) if before.text == "of" and w.among(_PEOPLE) and entry.moves]
-    return odd + [w for w in words if entry.moves and (w.among(_THINGS) or (aimless and w.meaning == "walk"))]
+    it = [w for w in words if entry.moves and w.among(_THINGS) and not entry.handles]
+    return odd + it + [w for w in words if entry.moves and aimless and w.meaning == "walk"]
 
 
 def _stranded(words: Sequence[Word]) -> list[Word]:

@@ -20,7 +20,7 @@ from skill_kernel.robot import RobotConfig
 from skill_kernel.skills.registry import SkillRegistry
 
 ROOT = Path(__file__).resolve().parents[2]
-ROBOTS = {name: name for name in ("coco", "kalos")} | {
+ROBOTS = {name: name for name in ("coco", "kalos", "atlas", "hebe")} | {
     name: ROOT / "examples" / name / f"{name}.yaml" for name in ("pan_tilt", "rover")
 }
 
@@ -386,3 +386,28 @@ def test_every_phrase_that_is_listed_is_understood_and_every_skill_has_one(robot
             assert source and (not one.skill or f"<{one.skill}" in source), said
     assert {e.skill.name for e in parser.matcher.entries} - {one.skill for one in listed} == UNSAYABLE[robot]
     assert any(one.chinese for one in listed if one.skill)
+
+
+@pytest.mark.parametrize(
+    ("text", "robot", "source"),
+    [
+        ("open the top drawer", "atlas", '<open what="drawer_top"/>'),
+        ("shut the middle drawer", "atlas", '<close what="drawer_middle"/>'),
+        ("put it into the bin", "atlas", '<release_to space="trash_can"/>'),
+        ("take the apple out of the top drawer", "atlas", '<pick_from object="apple" space="drawer_top"/>'),
+        (
+            "pick up the orange from the table and put it into the top drawer",
+            "atlas",
+            '<pick_from object="orange" space="table"/><release_to space="drawer_top"/>',
+        ),
+        ("go to the fridge", "hebe", '<go_to point="in_front_of_refrigerator"/>'),
+        ("put it in the oven", "hebe", '<release_to space="oven"/>'),
+        # A thing or a place alone says not what is done with it, and a bin is not opened by dropping something into it.
+        *((text, "atlas", "") for text in ("table", "drawer top", "the bin", "open the bin", "release", "put it away")),
+        *((text, "atlas", "") for text in ("close the drawer", "put it on the table slowly", "put it under the table")),
+        ("fridge", "hebe", ""),
+        ("put it in the drawer", "hebe", ""),
+    ],
+)
+def test_an_arm_is_told_what_to_do_with_things(text: str, robot: str, source: str) -> None:
+    assert read(text, robot) == source
