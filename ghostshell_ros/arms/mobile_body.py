@@ -10,9 +10,11 @@ from skill_kernel.skills.drivers import Action, Senses, StopEvent, map_pose, out
 class MobileArmBody(ArmBody):
     """Do what a robot with arms can do that also drives. Whoever calls it sees to it that it stands while its arms work."""
 
-    def __init__(self, *, robot: RobotConfig, move_joints: Action, navigate_to: Action, senses: Senses) -> None:
+    def __init__(
+        self, *, robot: RobotConfig, move_joints: Action, navigate_to: Action, senses: Senses, speak: Action | None = None
+    ) -> None:
         """Take the body's parts. Raises RobotConfigError when its arms cannot be used."""
-        super().__init__(robot=robot, move_joints=move_joints, senses=senses)
+        super().__init__(robot=robot, move_joints=move_joints, senses=senses, speak=speak)
         self._navigate = navigate_to
 
     def go_to(self, point: str, stop: StopEvent) -> SkillReturn:
