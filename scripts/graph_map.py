@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Write the node and topic map of a robot into docs/architecture.md, from the graph of the running robot.
 
-`python3 -m scripts.graph_map` brings up both robots, one after the other, and replaces the text between the markers of each;
-then it makes the policies of SROS 2 of the map. Integration tests compare both with the robots that they bring up.
+`python3 -m scripts.graph_map` launches all robots, one launch after the other, and replaces the text between the markers of
+each; then it makes the policies of SROS 2 of the map. Integration tests compare both with the robots that they bring up.
 """
 
 from __future__ import annotations
@@ -28,8 +28,12 @@ from scripts import security_policy
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "architecture.md"
-ROBOTS = {"coco": {"memory": "false", "model": "simulated"}, "kalos": {}}
-"""The robots of the map, with the launch arguments of the tests that check them."""
+LAUNCHES: dict[str, tuple[tuple[str, ...], dict[str, str]]] = {
+    "coco": (("coco",), {"memory": "false", "model": "simulated"}),
+    "kalos": (("kalos",), {}),
+    "kitchen": (("atlas", "hebe", "kitchen"), {"memory": "false", "model": "simulated"}),
+}
+"""The launches of the map: whom each brings up, and the launch arguments of the tests that check them."""
 
 READER = "graph_map_reader"
 STEADY_S = 3.0
@@ -195,39 +199,45 @@ def write(robot: str, text: str) -> None:
 
 
 @contextmanager
-def running(robot: str) -> Iterator[str]:
-    """Bring a robot up from its launch file; yields its namespace."""
-    name = f"map_{os.getpid()}_{robot}"
+def running(launch: str) -> Iterator[dict[str, str]]:
+    """Bring up what a launch file starts; yields the namespace of each robot and team by its name in the map."""
+    names, arguments = LAUNCHES[launch]
+    spaces = {name: f"/{name}" for name in names}
+    if len(names) == 1:
+        arguments = {"robot_name": f"map_{os.getpid()}_{launch}", **arguments}
+        spaces = {launch: f"/{arguments['robot_name']}"}
     with tempfile.TemporaryDirectory() as data:
         environment = {**os.environ, "GHOSTSHELL_DATA": data, "ROS_HOME": data}
-        specs = launcher.describe(ROOT / "launch" / f"{robot}.launch.xml", {"robot_name": name, **ROBOTS[robot]}, environment)
+        specs = launcher.describe(ROOT / "launch" / f"{launch}.launch.xml", arguments, environment)
         with launcher.LaunchRun(specs, listener=lambda _: None) as run:
             run.start()
-            yield f"/{name}"
+            yield spaces
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("robots", nargs="*", default=sorted(ROBOTS), help="robots to bring up (default: all)")
-    robots = parser.parse_args().robots
+    parser.add_argument("launches", nargs="*", default=sorted(LAUNCHES), help="launch files to bring up (default: all)")
+    launches = parser.parse_args().launches
     rclpy.init(signal_handler_options=SignalHandlerOptions.NO)
     node = rclpy.create_node(READER)
     try:
-        for robot in robots:
-            with running(robot) as namespace:
-                _wait_for_planners(node, namespace)
-                write(robot, rendered(settled_graph(node, namespace)))
-                print(f"{robot}: written to {PAGE.relative_to(ROOT)}")
+        for launch in launches:
+            with running(launch) as spaces:
+                for name, space in spaces.items():
+                    _wait_for_planners(node, space, "processes" if name in security_policy.TEAMS else "llm_chunks")
+                for name, space in spaces.items():
+                    write(name, rendered(settled_graph(node, space)))
+                    print(f"{name}: written to {PAGE.relative_to(ROOT)}")
         security_policy.write()
     finally:
         node.destroy_node()
         rclpy.try_shutdown()
 
 
-def _wait_for_planners(node: Node, namespace: str) -> None:
-    """Wait until the planners, which start last, are there."""
-    deadline = time.monotonic() + DEADLINE_S
-    while not node.count_publishers(f"{namespace}/llm_chunks") or not node.count_subscribers(f"{namespace}/llm_chunks"):
+def _wait_for_planners(node: Node, namespace: str, topic: str) -> None:
+    """Wait until the planners, which start last, publish and are heard."""
+    deadline, topic = time.monotonic() + DEADLINE_S, f"{namespace}/{topic}"
+    while not node.count_publishers(topic) or (topic.endswith("llm_chunks") and not node.count_subscribers(topic)):
         if time.monotonic() > deadline:
             raise TimeoutError(f"{namespace} did not come up within {DEADLINE_S:g} s")
         time.sleep(0.1)

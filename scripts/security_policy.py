@@ -17,7 +17,7 @@ from skill_kernel.roles import MAY, Act, Role
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "architecture.md"
-ROBOTS = ("coco", "kalos")
+ROBOTS, TEAMS = ("coco", "kalos", "atlas", "hebe"), ("kitchen",)
 HEAD = """<!-- SPDX-License-Identifier: Apache-2.0 -->
 <!-- Written by scripts/security_policy.py from the map in docs/architecture.md. -->
 """
@@ -41,7 +41,7 @@ DRIVER: Grants = {
 }
 """Names that rclpy makes for each managed node besides."""
 
-OWN_PROCESS = ("safety_gate", "skill_kernel", "reflexes", "sim", "teleop")
+OWN_PROCESS = ("safety_gate", "skill_kernel", "reflexes", "sim", "teleop", "team_planner")
 """Nodes that are alone in their process; drivers share one, and the others share `mind` unless composed is false."""
 
 HEARD = ["events/calls", "events/models", "events/notices", "events/processes", "events/streams"]
@@ -55,6 +55,7 @@ MAY_BE: Mapping[str, Mapping[tuple[str, str], list[str]]] = {
         ("topics", "subscribe"): [*HEARD, "kernel_state", "observation", "processes"],
         ("services", "request"): ["/query_memory"],
     },
+    "team_planner": {("services", "request"): ["/query_memory"]},
     "base_driver": {("topics", "subscribe"): ["cmd_vel_nav2"], ("actions", "call"): ["navigate_to_pose"]},
     "/memory": {("topics", "subscribe"): FOREIGN, ("services", "reply"): ["/query_memory"]},
     "teleop": {
@@ -127,7 +128,8 @@ def _profile(namespace: str, node: str, grants: Grants) -> etree._Element:
 
 def _enclaves(robot: str) -> Iterator[tuple[str, list[etree._Element]]]:
     nodes, grants = mapped(robot)
-    nodes = sorted({*nodes, "/memory", "teleop"})
+    if robot not in TEAMS:
+        nodes = sorted({*nodes, "/memory", "teleop"})
     drivers = [node for node in nodes if node.endswith("_driver")]
     manager: Grants = {("services", "request", f"{driver}/change_state") for driver in drivers}
 
@@ -137,8 +139,9 @@ def _enclaves(robot: str) -> Iterator[tuple[str, list[etree._Element]]]:
         return _profile(f"/{robot}", node, own)
 
     minds = [node for node in nodes if node not in (*OWN_PROCESS, *drivers)]
-    processes = {"drivers": drivers, "mind": minds, **{node.lstrip("/"): [node] for node in (*OWN_PROCESS, *minds)}}
-    for process, names in sorted(processes.items()):
+    own = [node for node in nodes if node in OWN_PROCESS]
+    processes = {"drivers": drivers, "mind": minds, **{node.lstrip("/"): [node] for node in (*own, *minds)}}
+    for process, names in sorted((process, names) for process, names in processes.items() if names):
         yield process, [profile(name) for name in names]
     for role, parts in sorted(PEOPLE.items()):
         own = EVERY_NODE | grants[""] | set().union(*map(_listed, parts))
@@ -162,8 +165,8 @@ def path_of(robot: str) -> Path:
 
 
 def write() -> None:
-    """Write the policies of the shipped robots."""
-    for robot in ROBOTS:
+    """Write the policies of the shipped robots and teams."""
+    for robot in (*ROBOTS, *TEAMS):
         path_of(robot).parent.mkdir(exist_ok=True)
         path_of(robot).write_text(policy(robot), encoding="utf-8")
 

@@ -14,7 +14,7 @@ from ghostshell_ros.cli.output import fail
 
 TRIAL_S = 30.0
 security = typer.Typer(help="Keys and permissions of SROS 2: who may take part in a robot's ROS graph.", no_args_is_help=True)
-Of = Annotated[str, typer.Argument(metavar="ROBOT", help="shipped robot, or a policy's file that is called like its robot")]
+Of = Annotated[str, typer.Argument(metavar="ROBOT", help="shipped robot or team, or a policy's file called like its robot")]
 Name = Annotated[str, typer.Option(help="namespace of the robot, if it is another one")]
 
 
@@ -42,9 +42,10 @@ def check(robot: Of, name: Name = "") -> None:
     library, *place = _opened(robot, name)
     folder, policy, _ = place
     found = list(library.faults(*place))
+    tried = next((e for e in policy.enclaves if e.endswith("/safety_gate")), policy.enclaves[0])
     if found:
         found.append(f"`ghostshell security init {robot}` makes new keys and permissions")
-    elif why := refusal({**os.environ, "ROS_SECURITY_KEYSTORE": str(folder)}, f"{policy.namespace}/safety_gate"):
+    elif why := refusal({**os.environ, "ROS_SECURITY_KEYSTORE": str(folder)}, tried):
         found = [why]
     print("\n".join(found) or f"the keystore '{folder}' is as the policy says, and ROS starts a node with it")
     raise typer.Exit(1 if found else 0)

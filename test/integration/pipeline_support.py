@@ -428,22 +428,26 @@ def missing(robot: BroughtUp) -> list[str]:
 
 def assert_mapped(robot: BroughtUp, name: str) -> None:
     """Hold the map in docs/architecture.md, and the policy of SROS 2 made of it, against the running graph."""
-    namespace = robot.observer.get_namespace()
+    hold_mapped(robot.observer, robot.observer.get_namespace(), name)
+
+
+def hold_mapped(node: Any, namespace: str, name: str) -> None:
+    """Hold the map and the policy of a robot or team against the graph of `namespace`, as a node sees it."""
     gc.collect()  # the nodes of earlier tests leave the graph when their last reference goes
-    graph = settled_graph(robot.observer, namespace, ignored=(WATCHER,))
+    graph = settled_graph(node, namespace, ignored=(WATCHER,))
     changed = list(difflib.unified_diff(committed(name).splitlines(), rendered(graph).splitlines(), n=0, lineterm=""))
     assert not changed, "\n".join(["the graph has changed: run python3 -m scripts.graph_map and read the difference", *changed])
     policy = Policy(name, namespace.strip("/"))
     for label in graph.nodes:
-        place, node = ("/", label[1:]) if label.startswith("/") else (namespace, label)
-        enclave = f"{namespace}/{node}" if f"{namespace}/{node}" in policy.enclaves else f"{namespace}/drivers"
+        place, one = ("/", label[1:]) if label.startswith("/") else (namespace, label)
+        enclave = f"{namespace}/{one}" if f"{namespace}/{one}" in policy.enclaves else f"{namespace}/drivers"
         allowed = rights(policy.permissions(enclave, 0))
         lacking = {
             (verb, topic)
-            for verb, topic in used(robot.observer, node, place)
+            for verb, topic in used(node, one, place)
             if not any(verb == v and fnmatch.fnmatchcase(topic, pattern) for v, pattern in allowed)
         }
-        assert not lacking, f"{enclave} may not what {node} does: {sorted(lacking)}; see scripts/security_policy.py"
+        assert not lacking, f"{enclave} may not what {one} does: {sorted(lacking)}; see scripts/security_policy.py"
 
 
 def only(found: list[RunEvent], function: str) -> RunEvent:

@@ -20,10 +20,13 @@ from ghostshell_ros.cli import security as command
 from ghostshell_ros.cli.main import app
 from ghostshell_ros.launcher import describe
 from ghostshell_ros.security import Identity, Policy, PolicyError, faults, make, rights
-from scripts.security_policy import PEOPLE, ROBOTS, path_of, policy
+from scripts.security_policy import PEOPLE, ROBOTS, TEAMS, path_of, policy
 
 ROOT = Path(__file__).resolve().parents[2]
 DOMAIN = 7
+ALL = (*ROBOTS, *TEAMS)
+KEPT = ("coco", "kalos", "kitchen")
+"""Those in the keystore of the tests."""
 MINDS = ("mind", "action_planner", "task_planner", "process_scheduler", "token_parser", "channel_scheduler", "memory")
 """Processes that hear what a model or a stranger says."""
 
@@ -44,7 +47,7 @@ def who(what: str, verb: str = "publish", robot: str = "kalos") -> set[str]:
     }
 
 
-@pytest.mark.parametrize("robot", ROBOTS)
+@pytest.mark.parametrize("robot", ALL)
 def test_the_policy_is_made_from_the_map_of_the_running_graph(robot: str) -> None:
     assert path_of(robot).read_text(encoding="utf-8") == policy(robot), "run python3 -m scripts.security_policy"
 
@@ -56,6 +59,17 @@ def test_what_moves_and_what_is_measured_comes_from_where_it_should() -> None:
     assert who("rt/kalos/cmd_vel_teleop") == {"teleop", "operator", "safety"}
     assert who("rt/coco/joint_command_in", robot="coco") == {"drivers"}
     assert who("rq/kalos/execute_skill/_action/send_goalRequest") == {"mind", "channel_scheduler", "reflexes"}
+
+
+def test_a_teams_planner_calls_and_halts_its_robots_and_does_nothing_else_there() -> None:
+    given = allowed("kitchen")["team_planner"]
+    below = {topic.partition("hebe/")[2] for verb, topic in given if verb == "publish" and "hebe/" in topic}
+    calls = {f"execute_skill/_action/{what}Request" for what in ("send_goal", "get_result", "cancel_goal")}
+    assert below == {
+        *calls,
+        *("request_haltRequest", "skill_kernel/process_leaseRequest"),
+        *("process_heartbeat", "call_content", "call_control"),
+    }
 
 
 def test_who_may_clear_a_halt_approve_instruct_and_ask_is_a_person() -> None:
@@ -75,9 +89,9 @@ def test_who_may_clear_a_halt_approve_instruct_and_ask_is_a_person() -> None:
         assert not [topic for topic in asked if "parameters" in topic or "interrupt" in topic]
 
 
-@pytest.mark.parametrize("robot", ROBOTS)
+@pytest.mark.parametrize("robot", ALL)
 def test_a_process_that_reads_what_a_model_wrote_cannot_move_or_clear(robot: str) -> None:
-    for name in MINDS:
+    for name in MINDS if robot in ROBOTS else ("team_planner",):
         published = {topic for verb, topic in allowed(robot)[name] if verb == "publish"}
         moving = (
             "*/cmd_vel*",
@@ -92,16 +106,23 @@ def test_a_process_that_reads_what_a_model_wrote_cannot_move_or_clear(robot: str
         assert not [topic for topic in published for pattern in moving if fnmatch.fnmatchcase(topic, pattern)], name
 
 
-@pytest.mark.parametrize("robot", ROBOTS)
+@pytest.mark.parametrize(
+    ("file", "robots", "arguments"),
+    [
+        ("coco", {"coco": "dog/two"}, {"robot_name": "dog/two"}),
+        ("kalos", {"kalos": "dog/two"}, {"robot_name": "dog/two", "gamepad": "true"}),
+        ("kitchen", {"atlas": "", "hebe": "", "kitchen": "crew"}, {"team": "crew"}),
+    ],
+)
 @pytest.mark.parametrize("composed", ["true", "false"])
-def test_every_process_is_launched_in_an_enclave_of_the_policy(robot: str, composed: str) -> None:
+def test_every_process_is_launched_in_an_enclave_of_the_policy(
+    file: str, robots: dict[str, str], arguments: dict[str, str], composed: str
+) -> None:
     environment = {**os.environ, "ROS_SECURITY_ENCLAVE_OVERRIDE": "/mine", "GHOSTSHELL_DATA": "/data"}
     environment.pop("ROS_SECURITY_KEYSTORE", None)
-    arguments = {"robot_name": "dog/two", "composed": composed, "security": "enforce"}
-    if robot == "kalos":
-        arguments["gamepad"] = "true"
-    specs = describe(ROOT / "launch" / f"{robot}.launch.xml", arguments, environment)
-    known = Policy(robot, "dog/two").enclaves
+    arguments = {**arguments, "composed": composed, "security": "enforce"}
+    specs = describe(ROOT / "launch" / f"{file}.launch.xml", arguments, environment)
+    known = [enclave for robot, name in robots.items() for enclave in Policy(robot, name).enclaves]
     for spec in specs:
         assert spec.command[spec.command.index("--enclave") + 1] in known, spec.name
         set_for = {name: value for name, value in spec.environment.items() if name.startswith("ROS_SECURITY")}
@@ -112,11 +133,11 @@ def test_every_process_is_launched_in_an_enclave_of_the_policy(robot: str, compo
             "ROS_SECURITY_ENCLAVE_OVERRIDE": "",
         }
     assert len({frozenset(spec.environment.items()) for spec in specs}) == 1  # or no fork would do
-    off = describe(ROOT / "launch" / f"{robot}.launch.xml", {}, {**environment, "ROS_SECURITY_ENCLAVE_OVERRIDE": "/mine"})
+    off = describe(ROOT / "launch" / f"{file}.launch.xml", {}, {**environment, "ROS_SECURITY_ENCLAVE_OVERRIDE": "/mine"})
     assert all("ROS_SECURITY_ENABLE" not in spec.environment for spec in off)
 
 
-@pytest.mark.parametrize("robot", ROBOTS)
+@pytest.mark.parametrize("robot", ALL)
 def test_policy_and_permissions_have_the_form_that_their_standards_ask_for(robot: str) -> None:
     grammar = etree.RelaxNG(etree.parse(ROOT / "test" / "support" / "security.rng"))
     grammar.assertValid(etree.parse(path_of(robot)))
@@ -154,7 +175,7 @@ def test_a_name_that_no_robot_can_have_makes_no_enclave(name: str) -> None:
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("made") / "keystore"
-    for robot in ROBOTS:
+    for robot in KEPT:
         make(folder, Policy(robot), DOMAIN)
     return folder
 
@@ -168,7 +189,7 @@ def test_a_keystore_has_the_layout_of_sros2_and_hides_its_keys(made: Path) -> No
     shared = {"public/identity_ca.cert.pem", "public/permissions_ca.cert.pem", "private/permissions_ca.key.pem"}
     for name in {*shared, "private/identity_ca.key.pem", "enclaves/governance.p7s"}:
         assert (made / name).is_file(), name
-    for robot in ROBOTS:
+    for robot in KEPT:
         assert list(faults(made, Policy(robot), DOMAIN)) == []
     names = {"cert.pem", "key.pem", "permissions.p7s", "governance.p7s", "identity_ca.cert.pem", "permissions_ca.cert.pem"}
     assert {file.name for file in (made / "enclaves/coco/mind").iterdir()} == names

@@ -1,0 +1,26 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The kitchen as it is launched: the map of its robots and of its team, and their policies of SROS 2, are those of the graph."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from ghostshell_ros.runtime.node import RuntimeNode
+from pipeline_support import hold_mapped
+from ros_support import wait_until
+from scripts.graph_map import DEADLINE_S, READER, running
+
+pytestmark = pytest.mark.slow
+
+
+def test_the_maps_of_robots_and_team_are_those_of_the_running_graph(host: Callable[..., Any]) -> None:
+    reader = RuntimeNode(READER)
+    host(reader)
+    with running("kitchen") as spaces:
+        for space in spaces.values():
+            wait_until(lambda space=space: reader.count_publishers(f"{space}/processes"), DEADLINE_S, f"{space} is up")  # type: ignore[misc]
+        for name, space in spaces.items():
+            hold_mapped(reader, space, name)
