@@ -51,10 +51,6 @@ class Sight:
         named = ((model.site(site).name, site) for site in range(model.nsite))
         self._handles = {name: site for name, site in named if name.endswith(HANDLE)}
 
-    def __bool__(self) -> bool:
-        """Return whether there is anything that could be seen."""
-        return bool(self._things or self._handles)
-
     def seen(self) -> dict[str, Seen]:
         """Return what is seen now, by name; a handle is named `<door>_handle`."""
         data, found = self._data, {}

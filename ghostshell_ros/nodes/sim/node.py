@@ -54,6 +54,8 @@ class Sim(RuntimeNode):
     rolls: 0.25 s without `cmd_vel_gated` is a stance, and a posture that is not renewed for 0.25 s freezes half way, as by
     "hold".
 
+    For a robot with arms, `things` says what its cameras see now (vision_msgs/Detection3DArray).
+
     For tests and films: `ground_truth/<object>`; `~/reset` and `~/arrange` put the world back to its start and what
     `arrangement` names where it says; in the building `world/person` and `world/block_door` move things.
     """
@@ -112,8 +114,8 @@ class Sim(RuntimeNode):
                 self._robots.append(SimRobotPorts(sim, config, camera, scan_rate, charge, self._show_face))
                 eye = f"{sim.frame_prefix}camera_optical_frame"
                 shot = self._shot("camera", sim.robot.prefix + camera, 3.0, (320, 240), f"{sim.namespace}camera/image_raw", eye)
-                if sight := Sight(self._world, sim.robot, *shot.size):
-                    SimThings(sim, sight, things_rate)
+                if config.arms:
+                    SimThings(sim, Sight(self._world, sim.robot, *shot.size), things_rate)
                 shots.append(shot)
             film = self.declare("film", "film", "name of a camera in the robot's model, or in the world of several")
             shots.append(self._shot("film", film, 8.0, (480, 360), "film/image_raw", f"{prefix}film"))
