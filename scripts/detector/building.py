@@ -28,7 +28,7 @@ class Building:
     def __init__(self, random: Random) -> None:
         self.random = random
         world = SimWorld("robots/kalos/kalos.xml", world="building")
-        Legged(world)  # stands
+        Legged(world, world.robot)  # stands
         Stage(world)
         world.step(400)
         self.model, self.data = world.model, world.data

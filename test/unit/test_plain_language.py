@@ -371,7 +371,7 @@ def test_every_refusal_is_one_short_line(text: str) -> None:
         assert 0 < len(line) <= MAX_LINE and "\n" not in line
 
 
-UNSAYABLE = {"coco": set(), "kalos": {"query_memory", "nav"}, "pan_tilt": set(), "rover": set()}
+UNSAYABLE = {"coco": set(), "kalos": {"query_memory", "nav"}, "pan_tilt": set(), "rover": set(), "atlas": set(), "hebe": set()}
 """Skills without a sentence: a memory is asked by questions, and a point of the map has two numbers."""
 
 
@@ -402,6 +402,8 @@ def test_every_phrase_that_is_listed_is_understood_and_every_skill_has_one(robot
         ),
         ("go to the fridge", "hebe", '<go_to point="in_front_of_refrigerator"/>'),
         ("put it in the oven", "hebe", '<release_to space="oven"/>'),
+        ("打开上面的抽屉", "atlas", '<open what="drawer_top"/>'),
+        ("去冰箱", "hebe", '<go_to point="in_front_of_refrigerator"/>'),
         # A thing or a place alone says not what is done with it, and a bin is not opened by dropping something into it.
         *((text, "atlas", "") for text in ("table", "drawer top", "the bin", "open the bin", "release", "put it away")),
         *((text, "atlas", "") for text in ("close the drawer", "put it on the table slowly", "put it under the table")),
