@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The kitchen as it is launched: the map of its robots and of its team, and their policies of SROS 2, are those of the graph."""
+"""The kitchen as it is launched: maps and policies of SROS 2 of its robots and of its team are those of the running graph."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ from ghostshell_ros.runtime.service_client import GateClient, ServiceClient
 from ghostshell_ros.wire.qos import HEARTBEATS, LATCHED
 from skill_kernel.calls import CallResult, CallSpec
 from skill_kernel.codes import CallCode, Outcome
-from skill_kernel.events import CallEvent, CallKind, Notice, RunEvent
+from skill_kernel.events import CallEvent, CallKind, Notice, NoticeKind, RunEvent
 from skill_kernel.skills.arguments import to_json
 
 BEAT_S, REST_BEAT_S = 0.1, 0.5
@@ -100,8 +100,8 @@ class TeamMember:
         self._leases = ServiceClient(node, ProcessLease, f"/{name}/skill_kernel/process_lease")
         self._heartbeat = node.create_publisher(ProcessHeartbeat, f"/{name}/process_heartbeat", HEARTBEATS)
         node.create_subscription(KernelState, f"/{name}/kernel_state", self._kernel_state, LATCHED)
-        node.create_subscription(Bool, f"/{name}/halted", self._on_halted, LATCHED)
         node.create_subscription(String, f"/{name}/halt_cause", lambda m: setattr(self, "halt_cause", m.data), LATCHED)
+        node.create_subscription(Bool, f"/{name}/halted", self._on_halted, LATCHED)
         node.create_subscription(DiagnosticArray, f"/{name}/{DRIVER_STATES}", self._on_drivers, LATCHED)
         self._beat = Beat(node, BEAT_S, REST_BEAT_S, lambda: self.calls, self._answer_for_calls)
         self._gate.prove()
@@ -294,14 +294,17 @@ class TeamMember:
         return self.halted or bool(self._halts)
 
     def _on_halted(self, message: Bool) -> None:
-        if message.data != self.halted:
-            self.halted = message.data
-            if message.data:
-                text = f"{self.name} is halted{f': {self.halt_cause}' if self.halt_cause else ''}"
-                self._write(
-                    Notice(error_code=CallCode.HALTED, error_msg=f"{text}; clear it: ghostshell clear --robot {self.name}")
-                )
-            self._on_state()
+        if message.data == self.halted:
+            return
+        self.halted = message.data
+        if self.halted:
+            why = (
+                f"{self.name} is halted{f': {self.halt_cause}' if self.halt_cause else ''}; clear it: ghostshell clear --robot"
+            )
+            self._write(Notice(kind=NoticeKind.HALTED, error_code=CallCode.HALTED, error_msg=f"{why} {self.name}"))
+        else:
+            self._write(Notice(kind=NoticeKind.HALT_CLEARED, text=f"{self.name} takes calls again"))
+        self._on_state()
 
     def _on_drivers(self, message: DiagnosticArray) -> None:
         self.drivers = message.status
