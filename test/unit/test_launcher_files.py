@@ -31,6 +31,7 @@ EXECUTABLES = (
     "channel_scheduler",
     "memory",
     "object_detector",
+    "team_planner",
 )
 
 
@@ -522,6 +523,17 @@ def test_two_robots_are_told_their_own(environment: Mapping[str, str]) -> None:
     assert told(**given) == [("layered", False), ("stream", True)]
 
 
+def test_the_kitchens_robots_share_one_simulator_and_one_planner(environment: Mapping[str, str]) -> None:
+    specs = describe("kitchen", {"model": "simulated"}, environment)
+    (sim,) = (spec for spec in specs if "sim" in executables([spec]))
+    (team,) = (spec for spec in specs if "team_planner" in executables([spec]))
+    assert inline(sim)["robots"] == "atlas hebe" and inline(sim)["world"] == "kitchen"
+    assert inline(team)["global_instruction"] is True and inline(team)["model"] == "simulated"
+    minds = [inline(spec) for spec in specs if "mind" in executables([spec])]
+    assert [(mind["robot"], mind["global_instruction"]) for mind in minds] == [("atlas", False), ("hebe", False)]
+    assert "sim" not in executables(describe("kitchen", {"use_sim": "false"}, environment))
+
+
 def test_a_robot_needs_a_file_and_a_name(environment: Mapping[str, str]) -> None:
     with pytest.raises(LaunchError, match=r"(?s)must be given these arguments:\n  robot:=….*\n  robot_name:=…"):
         describe("robot", {}, environment)
@@ -542,7 +554,7 @@ def test_a_launch_file_nobody_knows_is_an_error_that_lists_those_there_are(envir
         describe("coco", {}, {})
 
 
-@pytest.mark.parametrize("launch", ["coco", "kalos", "two_robots", "robot"])
+@pytest.mark.parametrize("launch", ["coco", "kalos", "two_robots", "kitchen", "robot"])
 @pytest.mark.parametrize(
     ("given", "variable", "expected"),
     [
