@@ -25,8 +25,8 @@ NEAR_M, LIFT_M = 0.11, 0.15
 """The hand comes from so far, and goes away so far."""
 OUT_M, OVER_M = 0.22, 0.03
 """A level hand, as in a shelf, comes in and goes out so far, with what it holds so far above the surface."""
-SLOW = 0.4
-"""Share of the joints' speed beside things."""
+SLOW, PULLING = 0.4, 0.25
+"""Shares of the joints' speed beside things, and with a handle in the hand."""
 MOST_TRIED, MOST_STARTS, MOST_SPOTS = 40, 2, 16
 """Plans that are tried, positions of the arm for one pose of the hand among them, and spots for a thing."""
 YAWS = (0.0, 0.8, -0.8, 1.6, -1.6, math.pi)
@@ -144,7 +144,7 @@ class Manipulator:
             away = arm.line(moved[-1], [way[-1].back(NEAR_M)], touch)
             begin = arm.way(q, start)
             held = Grip(0.0, around=f"the handle of {door}")
-            moves = Move(grasp, SLOW), held, Move(moved, SLOW), Grip(OPEN_M), Move(away, SLOW)
+            moves = Move(grasp, SLOW), held, Move(moved, PULLING), Grip(OPEN_M), Move(away, SLOW)
             return [Grip(OPEN_M), Move(begin), look, *moves]
 
         ways = [self._around.handle_way(door, to, follow) for follow in ((1.0,) if known.slides else FOLLOWED)]
