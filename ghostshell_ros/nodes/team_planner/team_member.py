@@ -296,12 +296,10 @@ class TeamMember:
     def _on_halted(self, message: Bool) -> None:
         if message.data == self.halted:
             return
-        self.halted = message.data
+        self.halted, how = message.data, f"ghostshell clear --robot {self.name}"
         if self.halted:
-            why = (
-                f"{self.name} is halted{f': {self.halt_cause}' if self.halt_cause else ''}; clear it: ghostshell clear --robot"
-            )
-            self._write(Notice(kind=NoticeKind.HALTED, error_code=CallCode.HALTED, error_msg=f"{why} {self.name}"))
+            why = f"{self.name} is halted{f': {self.halt_cause}' if self.halt_cause else ''}; clear it: {how}"
+            self._write(Notice(kind=NoticeKind.HALTED, error_code=CallCode.HALTED, error_msg=why))
         else:
             self._write(Notice(kind=NoticeKind.HALT_CLEARED, text=f"{self.name} takes calls again"))
         self._on_state()
