@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import io
 from collections import Counter, OrderedDict
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -13,7 +12,7 @@ import mujoco
 import numpy as np
 from PIL import Image as Picture
 
-from bench.clea.kitchen import ATLAS, HEBE, ROBOTS, START, Kitchen, scenery
+from bench.clea.kitchen import ATLAS, HEBE, ROBOTS, START, SURFACES, Kitchen, scenery
 from bench.evaluation.propositions import Moment
 from ghostshell_ros.sim.world import SimWorld
 from skill_kernel.robot import RobotConfig
@@ -24,7 +23,7 @@ SEEN_PX, DOOR_PX = 12, 150
 KEPT = 4000
 """Views that are kept."""
 CAMERAS = {HEBE: f"{HEBE}/head_camera", ATLAS: f"{ATLAS}/table_camera"}
-SPACING_M, EDGE_M = 0.095, 0.04
+SPACING_M, EDGE_M = 0.07, 0.03
 """Distance of two slots of a space, and of the outer ones from its edge."""
 IN_HAND = {HEBE: (-0.25, -0.4, 0.9), ATLAS: (0.0, 0.0, 0.02)}
 """Where a robot holds a thing: hebe from her middle, aside of what her head's camera sees; atlas from his hand [m]."""
@@ -138,18 +137,16 @@ def _in_sight(kitchen: Kitchen, robot: str) -> set[str]:
 
 
 def _slot(space: str, number: int) -> tuple[float, float]:
-    """Return where the middle of a thing stands in a space's own axes [m]; what finds no slot of its own lies on another."""
-    spots = list(_spots(*scenery().spaces[space].half[:2]))
-    return spots[number % len(spots)]
-
-
-def _spots(half_x: float, half_y: float) -> Iterator[tuple[float, float]]:
-    xs, ys = (_spread(half - EDGE_M) for half in (half_x, half_y))
-    yield from ((x, y) for y in ys for x in xs)
+    """Return where a thing stands in a space, in its own axes [m]; what finds no slot of its own lies close beside another."""
+    xs, ys = (_spread(half - EDGE_M) for half in scenery().spaces[space].half[:2])
+    # The arm hides what lies near it on the table.
+    spots = [(x, y) for x in xs for y in ys] if space in SURFACES else [(x, y) for y in ys for x in xs]
+    x, y = spots[number % len(spots)]
+    return x + EDGE_M * (number // len(spots)), y
 
 
 def _spread(room: float) -> list[float]:
     count = int(2 * max(0.0, room) / SPACING_M) + 1
     step = 2 * room / (count - 1) if count > 1 else 0.0
-    spots = [(k - (count - 1) / 2) * step for k in range(count)]
+    spots = [(k - (count - 1) / 2) * float(step) for k in range(count)]
     return sorted(spots, key=lambda spot: (abs(spot), -spot))
