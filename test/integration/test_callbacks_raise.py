@@ -188,6 +188,21 @@ def test_a_reader_of_all_processes_that_fails_for_one_reads_the_others(running: 
     running.at_rest()
 
 
+def test_a_process_of_a_team_ends_whose_callback_raises(
+    placed: Callable[..., str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "crew.yaml"
+    file.write_text(f"name: crew\nrobots: {{lone{os.getpid()}: coco}}\n")
+    namespace = placed("crew", team=str(file))
+    node, watch = _maker("team_planner")(), Observer(namespace)
+    monkeypatch.setattr(node._processes, "take", lambda process: 1 / 0)
+    with NodeHost([node, watch]) as host:
+        host.start()
+        wait_until(watch.tasks.server_is_ready, 5.0, "the team is up")
+        state = watch.wait_status(watch.task("walk").process_id, ProcessState.FAILED, 5.0)
+        assert (state.error_code, "team_planner" in state.message) == (UNAVAILABLE, True), state.message
+
+
 def test_a_gate_whose_callback_raises_halts(placed: Callable[..., str], monkeypatch: pytest.MonkeyPatch) -> None:
     placed("gate", robot="kalos")
     gate: Any = _maker("safety_gate")()

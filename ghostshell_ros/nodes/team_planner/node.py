@@ -37,6 +37,7 @@ from planners.language.skills import Matcher
 from planners.scene import Present
 from planners.strategy import TeamStrategy, load_strategies, parameters_of
 from skill_kernel.calls import ProcessHoldState
+from skill_kernel.codes import TaskCode
 from skill_kernel.config.sections import shown
 from skill_kernel.events import CallEvent, CallKind, ModelEvent, Notice, ProcessEvent, ProcessKind, RunEvent, StreamEvent
 from skill_kernel.processes.process import Process, SchedulerSettings
@@ -224,6 +225,8 @@ class TeamPlanner(ProcessServer):
 
     def _hear(self, event: RunEvent) -> None:
         """Take an event of this node, in order."""
+        if isinstance(event, Notice) and event.error_code == TaskCode.NODE_UNAVAILABLE:  # a callback of a process has failed
+            self._core.fail(event.process_id, TaskCode.NODE_UNAVAILABLE, event.error_msg)
         self._budget.hear(event)
         if isinstance(event, CallEvent) and event.kind is not CallKind.CONTENTION:
             for name in event.channels:
