@@ -225,8 +225,8 @@ def test_a_robot_whose_physics_fails_falls_silent_and_says_so(
     try:
         node._physics.join(5.0)
         published: list[Any] = []
-        monkeypatch.setattr(node._sensors, "publish", published.append)
-        node._publish_s = 0.0
+        (robot,) = node._robots
+        monkeypatch.setattr(robot, "publish", lambda: published.append(robot))
         node._publish()
         assert node.health().level is Level.ERROR and not published
     finally:
