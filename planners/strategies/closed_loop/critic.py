@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Weigh an action before it begins: by its types, by what is believed of the world, and where that is in doubt by a model that
-sees the pictures. A verdict that was asked for while another action ran counts only if that went as supposed and what was
+"""Weigh an action before it begins: by what is believed of the world, and where that is in doubt by a model that sees the
+pictures. A verdict that was asked for while another action ran counts only if that went as supposed and what was
 looked at has not changed since."""
 
 from __future__ import annotations
@@ -20,7 +20,6 @@ from planners.strategies.closed_loop.pictures import Pictures
 from planners.strategies.closed_loop.prompts import Prompts
 from planners.strategies.closed_loop.world import Fit, World
 from planners.strategy import RobotView
-from skill_kernel.codes import Outcome
 
 MAX_ASKED = 3
 """Questions about one action at most, when what was looked at changes each time."""
@@ -36,19 +35,18 @@ class Policy(str, Enum):
 
 @dataclass(frozen=True)
 class Opinion:
-    """Hold what the model said of an action, what it saw, and which steps it supposed to end well."""
+    """Hold what the model said of an action and what it saw. `early`: while another one ran that was to end well first."""
 
     answer: CallEnd[Judgement]
     pictures: Pictures
-    supposed: Sequence[Step]
+    early: bool
 
 
 @dataclass(eq=False)
 class Step:
-    """Hold an action of the plan: how it ended, once it has, and what is thought of it before it begins."""
+    """Hold an action of the plan, and what is thought of it before it begins."""
 
     action: Action
-    outcome: Outcome | None = None
     opinion: Opinion | None = None
     question: Question | None = None
     asked: int = 0
@@ -62,7 +60,7 @@ class Step:
 
 @dataclass(frozen=True)
 class Verdict:
-    """Say whether an action may begin: None while that is being asked. `by`: static, world or model."""
+    """Say whether an action may begin: None while that is being asked. `by`: world or model."""
 
     suits: bool | None
     by: str = ""
@@ -90,8 +88,6 @@ class Critic:
         """Return whether a step may begin now; what is not known yet is asked."""
         if self._policy is Policy.NEVER:
             return Verdict(True)
-        if fault := step.action.fault(self._robots):
-            return Verdict(False, "static", fault)
         fit, why = self._world.weigh(step.action)
         if fit is Fit.UNFIT:
             return Verdict(False, "world", why)
@@ -100,7 +96,7 @@ class Critic:
         if step.opinion is not None and step.asked < MAX_ASKED and not self._holds(step.opinion):
             step.opinion = None
         if step.opinion is None:
-            self._ask_about(step, (), running)
+            self._ask_about(step, running, early=False)
             return Verdict(None)
         judgement = step.opinion.answer.value
         if judgement is None:
@@ -113,7 +109,7 @@ class Critic:
             return
         fit, _ = self._world.weigh(step.action, [s.action for s in before])
         if fit is Fit.DOUBTED or (fit is Fit.FITS and self._policy is Policy.ALWAYS):
-            self._ask_about(step, before, running)
+            self._ask_about(step, running, early=True)
 
     def confirm(self, claim: str, heard: Callable[[Verdict], None]) -> Question | None:
         """Ask whether the task is done, as somebody claims; None where there is no picture to look at."""
@@ -129,7 +125,7 @@ class Critic:
 
         return self._put(pictures, self._prompts.critic(self.belief, pictures, (), None, claim), answered)
 
-    def _ask_about(self, step: Step, supposed: Sequence[Step], running: Sequence[Step]) -> None:
+    def _ask_about(self, step: Step, running: Sequence[Step], *, early: bool) -> None:
         if step.question is not None:
             return
         step.asked += 1
@@ -137,7 +133,7 @@ class Critic:
         text = self._prompts.critic(self.belief, pictures, [s.action for s in running], step.action)
 
         def answered(end: CallEnd[Judgement]) -> None:
-            step.question, step.opinion = None, Opinion(end, pictures, supposed)
+            step.question, step.opinion = None, Opinion(end, pictures, early)
             self._changed()
 
         step.question = self._put(pictures, text, answered)
@@ -147,12 +143,11 @@ class Critic:
         return self._ask(Layer.CRITIC, text, list(pictures.images.values()), read, answered)
 
     def _holds(self, opinion: Opinion) -> bool:
-        """Return whether an opinion still counts."""
-        if any(step.outcome is not Outcome.DONE for step in opinion.supposed):
-            return False
+        """Return whether an opinion still counts: what it rests on looks as it did. One of a step whose predecessor did not end
+        well has gone with the plan."""
         judgement = opinion.answer.value
         if judgement is None:
-            return not opinion.supposed
-        if not (opinion.supposed or judgement.regions):
+            return not opinion.early
+        if not (opinion.early or judgement.regions):
             return True
         return opinion.pictures.same(Pictures.take(self._robots), judgement.regions)

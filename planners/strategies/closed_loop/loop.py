@@ -181,7 +181,6 @@ class ClosedLoopPlanning:
         if step not in self._running:
             return
         self._running.remove(step)
-        step.outcome = call.outcome
         self._world.ended(step.action, call)
         feedback = f"{call.outcome_name}: {shown(call.told, SHOWN_WHY)}" if call.told else call.outcome_name
         if not self._open:

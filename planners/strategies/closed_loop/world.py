@@ -182,7 +182,5 @@ class World:
 
 
 def _texts(value: Any) -> dict[str, str]:
-    """Return a field that maps names to texts; empty where it is stale, missing or something else."""
-    if not isinstance(value, Mapping) or "stale_s" in value or "missing" in value:
-        return {}
-    return {str(name): text for name, text in value.items() if isinstance(text, str)}
+    """Return a field that maps names to texts; one that is stale has none."""
+    return {str(n): text for n, text in value.items() if isinstance(text, str)} if isinstance(value, Mapping) else {}
