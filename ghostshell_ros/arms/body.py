@@ -34,6 +34,8 @@ EMPTY_M = 0.004
 """Fingers that are together no further from shut hold nothing."""
 CLOSE_RAD = 0.2
 """Distance from its last set-point within which a joint carries on from it, else from where it was measured."""
+NEAR_RAD = 0.05
+"""A move waits at its end until the joints are so near, as they lag where a machine is busy."""
 MOVED_M = 0.004
 """A thing that is further from where it was when the arm set out is planned for anew."""
 MOST_PLANS = 3
@@ -315,7 +317,7 @@ class ArmBody:
         times = [k * SAMPLE_S for k in range(1, math.ceil(motion.duration_s / SAMPLE_S) + 1)]
         if not times:
             return DriverResult(ok=True)
-        return self._send(side.config.joints, times, [motion.sample(t).tolist() for t in times], stop)
+        return self._send(side.config.joints, times, [motion.sample(t).tolist() for t in times], stop, NEAR_RAD)
 
     def _grip(self, side: _Side, grip: Grip, stop: StopEvent) -> DriverResult:
         fingers = side.config.fingers
@@ -334,9 +336,15 @@ class ArmBody:
         return result
 
     def _send(
-        self, joints: Sequence[str], times_s: Sequence[float], positions: Sequence[Sequence[float]], stop: StopEvent
+        self,
+        joints: Sequence[str],
+        times_s: Sequence[float],
+        positions: Sequence[Sequence[float]],
+        stop: StopEvent,
+        tolerance: float = 0.0,
     ) -> DriverResult:
-        result = self._move(trajectory=joint_trajectory(joints, times_s, positions), stop=stop)
+        trajectory = joint_trajectory(joints, times_s, positions)
+        result = self._move(trajectory=trajectory, goal_tolerance=tolerance, stop=stop)
         for joint, position in zip(joints, positions[-1], strict=True):
             self._sent.pop(joint, None)
             if result.ok:

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ghostshell_ros.arms.arm import Arm, ArmError
-from ghostshell_ros.arms.scenery import HANDLE, OPENED
+from ghostshell_ros.arms.scenery import HANDLE, OPENED, SHUT
 from ghostshell_ros.arms.surroundings import HandPose, Surroundings
 
 Vector = npt.NDArray[np.float64]
@@ -27,6 +27,8 @@ OUT_M, OVER_M = 0.22, 0.03
 """A level hand, as in a shelf, comes in and goes out so far, with what it holds so far above the surface."""
 SLOW, PULLING = 0.4, 0.25
 """Shares of the joints' speed beside things, and with a handle in the hand."""
+PRESSED = 0.03
+"""A door that is shut is pressed on by this share of its way."""
 MOST_TRIED, MOST_STARTS, MOST_SPOTS = 40, 2, 16
 """Plans that are tried, positions of the arm for one pose of the hand among them, and spots for a thing."""
 YAWS = (0.0, 0.8, -0.8, 1.6, -1.6, math.pi)
@@ -147,7 +149,8 @@ class Manipulator:
             moves = Move(grasp, SLOW), held, Move(moved, PULLING), Grip(OPEN_M), Move(away, SLOW)
             return [Grip(OPEN_M), Move(begin), look, *moves]
 
-        ways = [self._around.handle_way(door, to, follow) for follow in ((1.0,) if known.slides else FOLLOWED)]
+        end = to if to > SHUT else to - PRESSED
+        ways = [self._around.handle_way(door, end, follow) for follow in ((1.0,) if known.slides else FOLLOWED)]
         tries = ((way, start) for way in ways for start in self._starts(way[0].back(NEAR_M), q))
         return _first(tries, plan, f"{'open' if to >= OPENED else 'close'} {door}")
 

@@ -13,14 +13,14 @@ import numpy as np
 
 from ghostshell_ros.arms.body import ArmBody
 from ghostshell_ros.arms.scenery import HANDLE, SHUT, Scenery
-from ghostshell_ros.drivers.trajectory import Trajectory
+from ghostshell_ros.drivers.trajectory import MotionCode, Trajectory
 from ghostshell_ros.sim.world import SimWorld
 from skill_kernel import SkillReturn
 from skill_kernel.codes import CallCode
 from skill_kernel.robot import RobotConfig
 from skill_kernel.skills.drivers import DriverResult, StopEvent
 
-SET_POINT_S = 0.02
+SET_POINT_S, SETTLE_S = 0.02, 0.5
 APART_M = 0.09
 """Distance between the middles of two things that are put down at random."""
 REACHED = 0.9
@@ -82,7 +82,7 @@ class ArmSim:
 
     # -- what the body uses ---------------------------------------------------------------------------------------------
 
-    def move(self, *, trajectory: Mapping[str, Any], stop: StopEvent, **_: Any) -> DriverResult:
+    def move(self, *, trajectory: Mapping[str, Any], stop: StopEvent, goal_tolerance: float = 0.0, **_: Any) -> DriverResult:
         """Play a trajectory, which must keep to the joints' ranges and speeds."""
         self.sent += 1
         joints, points = trajectory["joint_names"], trajectory["points"]
@@ -100,7 +100,12 @@ class ArmSim:
             wished = played.sample(done + SET_POINT_S, start)
             self.robot.set_joint_targets(dict(zip(joints, wished, strict=True)))
             self.advance(SET_POINT_S)
-        return DriverResult(True)
+        for _ in range(round(SETTLE_S / SET_POINT_S)):
+            at = self.robot.joint_positions()
+            if not goal_tolerance or all(abs(at[j] - wish) <= goal_tolerance for j, wish in zip(joints, rows[-1], strict=True)):
+                return DriverResult(True)
+            self.advance(SET_POINT_S)
+        return DriverResult(False, int(MotionCode.NOT_REACHED), "a joint is not at its goal: is it blocked?")
 
     def seen(self) -> Seen:
         """Return what a camera sees that looks into all that is open, and all handles."""

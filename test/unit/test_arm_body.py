@@ -188,7 +188,7 @@ def test_a_drawer_that_is_stuck_is_told(atlas: ArmSim) -> None:
         result = atlas.body.swing("drawer_top", OPEN, atlas.stop)
     finally:
         atlas.world.model.dof_frictionloss[joint] = before
-    assert not result.ok and re.match("drawer_top is [01]% open; the hand slipped off", result.message)
+    assert not result.ok and re.match(r"drawer_top is \d% open; the hand slipped off", result.message)
 
 
 def test_a_thing_nobody_sees_where_it_was_put_is_not_said_to_be_there(moved: ArmSim) -> None:
