@@ -17,6 +17,7 @@ from ghostshell_ros.wire.images import to_pixels
 from ghostshell_ros.wire.observation_messages import from_message
 from ghostshell_ros.wire.process_messages import process_of
 from ghostshell_ros.wire.qos import LATCHED, OBSERVATION, SENSORS
+from ghostshell_ros.wire.values import seconds
 from planners.models.base import Image
 from planners.prompts.prompt import RobotFacts
 from planners.scene import Present
@@ -127,4 +128,6 @@ class Scene:
             self._node.get_logger().error(problem)
 
     def _camera(self, message: ImageMsg) -> None:
-        self._image = (self.steady_now(), message)
+        underway_s = self.now_s() - seconds(message.header.stamp)
+        # A stamp of another clock tells nothing: then it was taken when it came.
+        self._image = (self.steady_now() - (underway_s if 0.0 <= underway_s <= STALE_S else 0.0), message)
