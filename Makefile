@@ -68,7 +68,7 @@ test-security: setup ## the keystore of SROS 2 with a Fast DDS that has the secu
 test-extras: setup ## what only the heavy extras have (ultralytics, sentence-transformers, a small model: 7 GB into .venv-extras)
 	@scripts/extras.sh
 
-demo: setup ## a simulated robot follows a stream of function tokens (ROBOT=coco or kalos, VIEWER=1 for a window)
+demo: setup ## a simulated robot follows a stream of function tokens (ROBOT=coco, kalos or kitchen, VIEWER=1 for a window)
 	@ROBOT=$(ROBOT) VIEWER=$(VIEWER) ./ghostshell demo
 
 bench: setup ## the benchmarks, each beside its reference

@@ -7,8 +7,9 @@ import os
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NoReturn
 
@@ -34,13 +35,15 @@ SIMULATED_MODEL = (sys.executable, "-m", "ghostshell_ros.cli.main", "simulated-m
 SAID = "a simulated one, a fixed policy with the delays of a real model (docs/simulated_model.md); no language model runs"
 MODEL_UP_S = 30.0
 """Limit on the start of the simulated model."""
-ROBOTS = ("coco", "kalos")
+ROBOTS = ("coco", "kalos", "kitchen")
 FILM_EVERY_S = 0.3
 """A film of two minutes keeps no more of the simulator's frames than Kalos's simulator sends (2.5 Hz)."""
 
 
 def demo(
-    robot: Annotated[str, typer.Option(envvar="ROBOT", help="which robot to show: coco or kalos")] = "coco",
+    robot: Annotated[
+        str, typer.Option(envvar="ROBOT", help="which robot to show: coco, kalos, or the two in the kitchen")
+    ] = "coco",
     instruction: Annotated[str, typer.Option(help="say something else; needs --model, unless it is a direct command")] = "",
     model: Annotated[str, typer.Option(help="model that answers; nothing: the recorded demonstration stream")] = "",
     out: Annotated[Path, typer.Option(help="folder for timeline.png, the film and the nodes' log")] = Path("out"),
@@ -52,7 +55,8 @@ def demo(
     """Watch a simulated robot move while the answer is still being written. Needs no key, no GPU and no robot.
 
     CoCo follows one instruction, replayed. Kalos is given a task in plain words, planned by four loops while it walks; it is
-    interrupted and goes on, is asked a question on the way, and meets a person.
+    interrupted and goes on, is asked a question on the way, and meets a person. In the kitchen two manipulators roast an apple
+    that somebody takes away.
 
     Exit status: 0 the task succeeded, 1 it did not, 2 the robot could not be started.
     """
@@ -63,11 +67,11 @@ def demo(
     out.mkdir(parents=True, exist_ok=True)
     begun = time.monotonic()
     spoken = instruction or INSTRUCTION
-    story = robot == "kalos" and not instruction
+    story = robot != "coco" and not instruction
     spec = model or ("offline" if instruction else SIMULATED if story else _recorded(robot))
     # CoCo's recorded stream is one of function tokens; what plans in words is planned by all loops.
-    strategy = "layered" if story or model else "stream"
-    arguments = {"model": spec, "strategy": strategy, "viewer": str(viewer).lower(), "default_robot": "true"}
+    strategy = "closed_loop" if robot == "kitchen" else "layered" if story or model else "stream"
+    arguments = {"model": spec, "strategy": strategy, "viewer": str(viewer).lower()}
     log = out / "demo.log"
     print(f"starting {robot} in the simulator (the nodes' log: {log}) …", flush=True)
     exited: list[str] = []
@@ -80,6 +84,8 @@ def demo(
             ends.enter_context(_simulated_model())
         with _launched(robot, arguments, log, exited, data) as run:
             run.start()
+            if robot == "kitchen":
+                raise typer.Exit(_cook(instruction, film, begun, SAID if spec == SIMULATED else spec, out, exited))
             if story:
                 raise typer.Exit(_tell(robot, film, begun, SAID if not model else spec, out, exited))
             what = RECORDED if not model and not instruction else spec
@@ -89,6 +95,40 @@ def demo(
             if filmed is not None:
                 _write_film(filmed, out / f"{robot}.gif")
     raise typer.Exit(exit_status(end))
+
+
+def _cook(instruction: str, film: bool, begun: float, what: str, out: Path, exited: list[str]) -> int:
+    """Two robots planned for together. The picture is kept however it ends."""
+    from bench.demo.kitchen import TASK, KitchenClient
+    from ghostshell_ros.cli.follow import NotThereError, exit_status, run_task, told, wait_ready
+    from ghostshell_ros.cli.robot_client import spun
+    from ghostshell_ros.cli.run_view import RunScreen
+
+    try:
+        with spun(lambda: KitchenClient("kitchen", film=film, takes=not instruction)) as client:
+            wait_ready(client, 60.0, partial(_look, exited))
+            print(f"ready after {time.monotonic() - begun:.1f} s; model: {what}")
+            print(f"instruction: {instruction or TASK}", flush=True)
+            with RunScreen(client.view, client) as screen:
+                end = run_task(client, instruction or TASK, screen, timeout_s=600.0)
+            print(told(end))
+            if client.fault:
+                print(client.fault)
+            client.draw(out / "timeline.png")
+            print(f"timeline: {out / 'timeline.png'}")
+            if client.reel is not None:
+                _write_film(client.reel, out / "kitchen.gif")
+            return exit_status(end)
+    except NotThereError as error:
+        _fail("; ".join([str(error), *exited]))
+
+
+def _look(exited: Sequence[str], _: str) -> None:
+    """Notice a process that has ended while the robot comes up. Raises NotThereError."""
+    from ghostshell_ros.cli.follow import NotThereError
+
+    if exited:
+        raise NotThereError("a process of the robot ended while it was starting; its log says why")
 
 
 def _perform(
@@ -101,15 +141,11 @@ def _perform(
     from ghostshell_ros.cli.robot_client import spun
     from ghostshell_ros.cli.run_view import RunScreen
 
-    def look(_: str) -> None:
-        if exited:
-            raise NotThereError("a process of the robot ended while it was starting; its log says why")
-
     try:
         with spun(lambda: RobotClient(robot)) as client:
             reel = FilmReel(client) if film else None
             stream = StreamListener(client)
-            wait_ready(client, 60.0, look)
+            wait_ready(client, 60.0, partial(_look, exited))
             print(f"ready after {time.monotonic() - begun:.1f} s; model: {what}")
             print(f"instruction: {spoken}", flush=True)
             with RunScreen(client.view, client) as screen:

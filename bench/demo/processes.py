@@ -27,11 +27,13 @@ THINKS = " thinks"
 @dataclass
 class ProcessView:
     """The processes of `model` as a picture shows them. Text is spoken on `text_subsystems`; `notes` are what came of each
-    process. Times shown are seconds since `origin_s`, the first time that was given."""
+    process, `marks` moments to be marked, in ROS time [s], with what happened. Times shown are seconds since `origin_s`, the
+    first time that was given."""
 
     model: RunModel
     text_subsystems: tuple[str, ...] = (MAIN,)
     notes: dict[str, str] = field(default_factory=dict)
+    marks: list[tuple[float, str]] = field(default_factory=list)
     origin_s: float | None = None
     now_s: float = 0.0
 
@@ -120,6 +122,11 @@ def draw_processes(view: ProcessView, path: Path, *, title: str, note: str = "")
     for at in halts:
         axes.axvline(at, color=COLOURS["FAILED"], linewidth=1.5, zorder=4)
         axes.text(at, -0.05, "halt ", fontsize=8, color=COLOURS["FAILED"], ha="right", va="bottom")
+    for at, what in view.marks:
+        axes.axvline(at - origin, color=COLOURS["INTERRUPTED"], linewidth=1.2, linestyle="--", zorder=4)
+        axes.text(
+            at - origin, y, f"{what} ", fontsize=7, color=COLOURS["FAILED"], rotation=90, ha="right", va="bottom", zorder=5
+        )
     axes.set_ylim(max(y, 1.0), -0.1)
     used = {bar.outcome for _, bars in tracks for bar in bars}
     finish(figure, axes, path, title=title, note=note, end=end, ticks=ticks, used=used, further={HATCHED: PAUSED})
