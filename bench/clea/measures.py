@@ -49,8 +49,8 @@ def line(run: Run, trial: Trial) -> dict[str, Any]:
         "failed": sum(call.outcome == "FAILED" for call in trace.calls),
         "refused": run.refused,
         "invalid_at_driver": run.invalid,
-        "rejections": dict(Counter(kind_of(text) for _, text in rejections)),
-        "verdicts": dict(Counter(found[2] if (found := _REJECTED.match(text)) else "plan" for _, text in rejections)),
+        "rejections": dict(Counter(kind_of(text) for _, text in rejections) + Counter(invalid=run.repaired)),
+        "verdicts": dict(Counter(map(_verdict, (text for _, text in rejections))) + Counter(static=run.repaired)),
         "moved_though_rejected": sum(_moved(run, at, text) for at, text in rejections),
         "asked": dict(sorted(asked.items())),
         "idle_s": [round(gap, 4) for gap in _idle(run)],
@@ -60,6 +60,12 @@ def line(run: Run, trial: Trial) -> dict[str, Any]:
 def kind_of(rejection: str) -> str:
     """Return the reason of a rejection, as table II names it."""
     return next((kind for kind, pattern in _REASONS if re.search(pattern, rejection)), "other")
+
+
+def _verdict(rejection: str) -> str:
+    """Return whose verdict it was: static also where a plan could not be read."""
+    found = _REJECTED.match(rejection)
+    return found[2] if found else "model" if kind_of(rejection) == "claim" else "static"
 
 
 def _moved(run: Run, at: float, rejection: str) -> bool:

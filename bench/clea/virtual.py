@@ -66,6 +66,8 @@ class Run:
     happened: list[tuple[float, str]] = field(default_factory=list)
     refused: int = 0
     invalid: int = 0
+    repaired: int = 0
+    """Plans that held what is no call, and were sent back with the reason."""
 
 
 class Robot:
@@ -287,6 +289,7 @@ class _Run:
         *,
         stream: StreamHandle | None = None,
     ) -> Handle:
+        self.result.repaired += role == Layer.PLANNER.value and "\nFAULTS (" in request.messages[-1].text
         return self._models.ask(Layer(role), "p1", request, on_text, on_end)
 
     def recollect(self, then: Callable[[Sequence[str]], None]) -> None:
