@@ -221,7 +221,10 @@ class Kitchen:
         self.views = {name: View(name, self) for name in robots}
         self._observe()
         task = Task("p1", instruction, "a test")
-        self.planning = ClosedLoop().start_team(task, self.views, self)  # type: ignore[arg-type]
+        strategy, (first, *others) = ClosedLoop(), self.views.values()
+        # One robot alone is planned for in a node of its own.
+        begun = strategy.start_team(task, self.views, self) if others else strategy.start(task, first, self)  # type: ignore[arg-type]
+        self.planning = begun
 
     # -- the test's side ----------------------------------------------------------------------------------------------
 

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import io
+import json
 from collections.abc import Callable
 from statistics import median
 from typing import Any
@@ -14,7 +15,10 @@ from kitchen_kit import PLACES, Kitchen, Room, answers, judgement, plan
 from layered_kit import Asked, Says
 from PIL import Image as Pillow
 
-from planners.models.base import Image, tokens_in
+from bench.simulated_model.model_server import ModelServer
+from planners.models.base import CancelToken, Image, Surroundings, tokens_in
+from planners.models.config import ModelConfig
+from planners.models.factory import make_client
 from planners.prompts.blocks import Layer
 from planners.strategies.closed_loop.strategy import ClosedLoop
 from skill_kernel.codes import ModelCode, TaskCode
@@ -83,6 +87,20 @@ def test_observer_and_critic_get_the_pictures_of_both_robots_and_the_planner_non
             assert len(images) == pictures
             assert all(Pillow.open(io.BytesIO(image.data)).size == (320, 200) for image in images)
             assert [item["robot"] for item in asked.blocks.get("IMAGES", [])] == ["hebe", "atlas"][:pictures]
+
+
+@pytest.mark.parametrize("provider", ["openai", "anthropic"])
+def test_the_pictures_of_both_robots_reach_a_provider_as_pictures(provider: str) -> None:
+    kitchen = Kitchen(answers([plan(PICK_APPLE)]), critic="always").run()
+    asked = kitchen.asked(Layer.CRITIC)[0].request
+    with ModelServer(judgement(True)) as server:
+        url = server.openai_url if provider == "openai" else server.anthropic_url
+        config = ModelConfig.model_validate({"provider": provider, "model": "m", "base_url": url})
+        client = make_client(config, surroundings=Surroundings(environ={}))
+        assert list(client.stream(asked, cancel=CancelToken()))
+        client.close()
+    assert server.requests[0].images == [image.data for image in asked.messages[-1].images]
+    assert len(server.requests[0].images) == 2 and f"ACTION:\n- {json.dumps(PICK_APPLE)}" in server.requests[0].last_user_text
 
 
 def test_the_memory_works_while_the_next_action_runs() -> None:
