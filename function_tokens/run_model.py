@@ -70,7 +70,7 @@ class State(NamedTuple):
 
 @dataclass
 class ProcessRun:
-    """Hold one process: its states, calls, plan and steps; what each planning layer has used, and the question it asks now."""
+    """Hold one process: its states, calls, plan and steps; what each planning layer has asked and used."""
 
     process_id: str
     begun_s: float
@@ -79,12 +79,16 @@ class ProcessRun:
     states: deque[State] = field(default_factory=lambda: deque(maxlen=MAX_STATES))
     calls: dict[str, CallEvent] = field(default_factory=dict)
     usage: tuple[LayerUsage, ...] = ()
-    asking: dict[str, Question] = field(default_factory=dict)
     questions: deque[Question] = field(default_factory=lambda: deque(maxlen=MAX_QUESTIONS))
     subtasks: tuple[tuple[str, int], ...] = ()
     running_step: str = ""
     queued_steps: int = 0
     steps_done: int = 0
+
+    @property
+    def asking(self) -> dict[str, Question]:
+        """Return the newest question of each layer that waits for its answer."""
+        return {question.layer: question for question in self.questions if question.ended_s is None}
 
     @property
     def status(self) -> str:
@@ -187,13 +191,13 @@ class RunModel:
     def _model(self, event: ModelEvent, at_s: float) -> None:
         process = self.process(event.process_id, at_s)
         if event.kind is ModelKind.ASKED:
-            process.asking[event.layer] = Question(event.layer, at_s)
-            process.questions.append(process.asking[event.layer])
+            process.questions.append(Question(event.layer, at_s))
         elif event.kind is ModelKind.SKIPPED:
             process.usage = skipped(process.usage, event.layer)
         elif event.kind is ModelKind.ANSWERED:
-            question = process.asking.pop(event.layer, None)
-            if question is not None:
+            waiting = [q for q in process.questions if q.layer == event.layer and q.ended_s is None]
+            if waiting:
+                question = min(waiting, key=lambda q: abs(q.begun_s - event.start_s))
                 question.ended_s, question.answer = at_s, event
             process.usage = added(process.usage, event)
 

@@ -205,3 +205,12 @@ def test_what_is_lost_is_waited_for_once_and_a_restart_begins_anew(lost: set[int
     for event in again:
         wire.order.take(event)
     assert wire.read == heard + again and not wire.due
+
+
+def test_of_two_questions_of_a_layer_each_gets_its_own_answer() -> None:
+    model = RunModel()
+    for kind, at, start in ((ModelKind.ASKED, 1.0, 0.0), (ModelKind.ASKED, 2.0, 0.0), (ModelKind.ANSWERED, 3.0, 1.0)):
+        model.take(ModelEvent(kind=kind, process_id="p", layer="critic", start_s=start, end_s=at, stamp_s=at))
+    first, second = model.processes["p"].questions
+    assert (first.ended_s, second.ended_s) == (3.0, None)
+    assert model.processes["p"].asking == {"critic": second}
