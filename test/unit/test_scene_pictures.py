@@ -52,6 +52,15 @@ def test_a_picture_tells_when_it_was_taken_and_of_a_foreign_clock_when_it_came(s
     assert image.taken_s == pytest.approx(taken_s)
 
 
+def test_a_picture_is_encoded_once_and_the_next_one_takes_its_place() -> None:
+    camera = Camera()
+    camera.send(ROS_S + 50.0)
+    assert camera.scene.images()[0] is camera.scene.images()[0]
+    camera.now_s += 0.1
+    camera.send(ROS_S + 50.1)
+    assert camera.scene.images()[0].taken_s == pytest.approx(50.1)
+
+
 def test_a_picture_is_left_out_once_it_is_old_also_where_it_came_late() -> None:
     camera = Camera()
     camera.send(ROS_S + 49.5)
