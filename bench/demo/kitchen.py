@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The kitchen's demonstration: two robots find, roast and table an apple, and somebody takes it away while one comes for it."""
+"""The kitchen's demonstration: two robots find, roast and table an apple, which somebody drops into the bin on the way."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from planners.prompts.blocks import Layer
 from skill_kernel.events import CallEvent, CallKind, Notice, RunEvent
 
 TASK = "Find the apple, roast it in the oven and bring it to the table."
-COMES, TAKEN = ("go_to", "in_front_of_table"), {"apple": [0.40, 2.12, 0.0, 0.71]}
-"""The call of who comes for the apple, and where it lies from then on: in the sink."""
+COMES, TAKEN = ("go_to", "in_front_of_table"), {"apple": [0.36, -0.44, 0.0, 0.75]}
+"""The call of who comes for the apple, and where it lies from then on: in the bin, which only the other robot reaches."""
 
 
 class KitchenClient(RobotClient):
-    """Give the team its task and, with `takes`, play the person who takes the apple away, once."""
+    """Give the team its task and, with `takes`, play the person who drops the apple into the bin, once."""
 
     def __init__(self, team: str, *, film: bool, takes: bool) -> None:
         super().__init__(team)
@@ -69,5 +69,5 @@ class KitchenClient(RobotClient):
         view.since(self.now_s())
         view.marks = [(at, "the critic says no") for at, _ in self.rejected]
         if self.taken_s is not None:
-            view.marks.append((self.taken_s, "somebody takes the apple away"))
+            view.marks.append((self.taken_s, "somebody drops the apple into the bin"))
         draw_processes(view, path, title="two robots in a kitchen, strategy closed_loop", note="measured in simulation")
