@@ -168,6 +168,17 @@ def test_rejections_without_end_end_the_task_with_the_reason() -> None:
     assert not kitchen.calls and len(kitchen.asked(Layer.PLANNER)) == 4
 
 
+def test_rejections_and_failures_with_something_done_between_them_do_not_add_up() -> None:
+    wave = plan('wave(robot="atlas")')
+    kitchen = Kitchen(answers([plan(PICK_CUP), wave] * 5 + [plan(PICK_APPLE, BIN)]), max_rejections=2).run(2000)
+    assert kitchen.ended == [(0, "all is done")] and len(feedback(kitchen)) == 12
+    kitchen = Kitchen(answers([plan(OPEN_DRAWER), wave] * 5 + [plan(PICK_APPLE, BIN)]), critic="never", max_failures=2)
+    for n in range(1000):
+        kitchen.at(n * 0.1, lambda: kitchen.fails.update({"atlas.open(drawer)": "the handle is stuck"}))
+    kitchen.run(2000)
+    assert len(kitchen.done("FAILED")) == 5 and kitchen.room.things["apple"] == "bin"
+
+
 def test_plans_without_end_end_the_task() -> None:
     kitchen = Kitchen(answers([plan('wave(robot="atlas")')] * 50), critic="never", max_plans=7).run(2000)
     ((code, why),) = kitchen.ended
@@ -396,6 +407,15 @@ def test_a_claim_that_a_look_refutes_is_planned_again() -> None:
     assert "there is no apple in the bin" in feedback(kitchen)[1][0]
 
 
+def test_a_claim_is_looked_at_when_nothing_runs_any_more() -> None:
+    kitchen = Kitchen(answers([plan(OPEN_FRIDGE, PICK_APPLE)]))
+    kitchen.at(2.5, lambda: kitchen.halt("hebe")).run()
+    (look,) = [asked for asked in kitchen.asked(Layer.CRITIC) if "CLAIM" in asked.blocks]
+    pick = next(call for call in kitchen.calls if call.skill == "pick_from")
+    (claimed,) = kitchen.asked(Layer.PLANNER)[1:]
+    assert claimed.ended_s < pick.ended_s < look.time_s >= kitchen.asked(Layer.SUMMARIZER)[-1].ended_s
+
+
 def test_claims_without_end_end_the_task_as_not_done() -> None:
     kitchen = Kitchen(answers([plan(subgoal="done", status="done")] * 20, sees_apple), max_rejections=3).run(1000)
     assert kitchen.ended[0][0] == TaskCode.TURN_LIMIT and "no apple in the bin" in kitchen.ended[0][1] and not kitchen.calls
@@ -566,6 +586,19 @@ def test_an_interrupt_voids_what_was_planned_and_it_is_planned_again_from_what_i
     )
 
 
+def test_an_interrupt_of_the_open_loop_is_its_one_replan() -> None:
+    kitchen = Kitchen(answers([plan(PICK_APPLE, BIN)] * 3), mode="open").run(2.0)
+    kitchen.interrupt()
+    kitchen.run()
+    assert [q.layer for q in kitchen.model.questions if not q.cancelled] == [Layer.PLANNER] * 2
+    assert kitchen.room.things["apple"] == "bin" and kitchen.ended[0][1].startswith("unverified")
+
+
+def test_what_the_critic_said_before_a_pause_is_asked_again_after_it() -> None:
+    kitchen = ahead(LOOK_AT_TABLE, lambda k: (k.pause(), k.at(5.0, k.resume)), 0.8)
+    assert len(picks(kitchen)) == 2 and kitchen.room.things["apple"] == "bin"
+
+
 def test_a_process_that_has_ended_asks_and_begins_nothing_more() -> None:
     kitchen = Kitchen(answers([plan(PICK_APPLE, BIN)]), critic="always").run(1.6)
     kitchen.planning.close("a person said stop")
@@ -578,9 +611,5 @@ def test_a_process_that_has_ended_asks_and_begins_nothing_more() -> None:
 def test_it_is_installed_and_says_what_may_be_set() -> None:
     parameters = {p.name: p for p in ClosedLoop.parameters}
     assert parameters["closed_loop.critic"].choices == ("always", "on_doubt", "never")
-    assert parameters["closed_loop.mode"].default == "closed" and [role.name for role in ClosedLoop.roles] == [
-        "observer",
-        "summarizer",
-        "planner",
-        "critic",
-    ]
+    assert parameters["closed_loop.mode"].default == "closed"
+    assert {role.name for role in ClosedLoop.roles} == {"observer", "summarizer", "planner", "critic"}

@@ -52,7 +52,8 @@ class Step:
     asked: int = 0
 
     def drop(self) -> None:
-        """Take back what is being asked about it."""
+        """Take back what is being asked about it, and forget what was said."""
+        self.opinion = None
         if self.question is not None:
             self.question.cancel()
             self.question = None
@@ -81,8 +82,6 @@ class Critic:
     ) -> None:
         self._robots, self._world, self._prompts, self._ask = robots, world, prompts, ask
         self._policy, self._changed = policy, changed
-        self.belief = ""
-        """What the summarizer said last."""
 
     def weigh(self, step: Step, running: Sequence[Step]) -> Verdict:
         """Return whether a step may begin now; what is not known yet is asked."""
@@ -123,14 +122,14 @@ class Critic:
             else:
                 heard(Verdict(end.value.suits, "model", end.value.feedback))
 
-        return self._put(pictures, self._prompts.critic(self.belief, pictures, (), None, claim), answered)
+        return self._put(pictures, self._prompts.critic(pictures, (), None, claim), answered)
 
     def _ask_about(self, step: Step, running: Sequence[Step], *, early: bool) -> None:
         if step.question is not None:
             return
         step.asked += 1
         pictures = Pictures.take(self._robots)
-        text = self._prompts.critic(self.belief, pictures, [s.action for s in running], step.action)
+        text = self._prompts.critic(pictures, [s.action for s in running], step.action)
 
         def answered(end: CallEnd[Judgement]) -> None:
             step.question, step.opinion = None, Opinion(end, pictures, early)

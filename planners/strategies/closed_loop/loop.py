@@ -12,7 +12,7 @@ from planners.strategies.closed_loop.answers import PlanAnswer, Status, read_pla
 from planners.strategies.closed_loop.asking import Ask
 from planners.strategies.closed_loop.critic import Critic, Policy, Step, Verdict
 from planners.strategies.closed_loop.memory import Entry, Memory, Question
-from planners.strategies.closed_loop.pictures import Pictures
+from planners.strategies.closed_loop.pictures import NO_PICTURES, Pictures
 from planners.strategies.closed_loop.prompts import MAX_CALLS, Prompts
 from planners.strategies.closed_loop.world import World
 from planners.strategies.layered.step_planner import HOPELESS, UNVERIFIED
@@ -76,7 +76,8 @@ class ClosedLoopPlanning:
             self._void = True
             self._stop_asking()
             self._feedback.append(f"the process was interrupted: {shown(event.cause, SHOWN_WHY)}")
-            self._unseen += [(step.action, "INTERRUPTED") for step in self._running]
+            for step in self._running:
+                self._unsee(step.action, "INTERRUPTED")
             self._waiting, self._running, self._claim = [], [], None
         elif isinstance(event, Restarted):
             self._void, self._rejections, self._failures = False, 0, 0
@@ -129,7 +130,7 @@ class ClosedLoopPlanning:
         if self._unseen and not self._looked():
             return
         self._world.look()
-        self._critic.belief = self._memory.belief
+        self._prompts.belief = self._memory.belief
         for step in tuple(self._waiting):
             if step in self._waiting:
                 self._consider(step)
@@ -183,11 +184,7 @@ class ClosedLoopPlanning:
         self._running.remove(step)
         self._world.ended(step.action, call)
         feedback = f"{call.outcome_name}: {shown(call.told, SHOWN_WHY)}" if call.told else call.outcome_name
-        if not self._open:
-            self._unseen.append((step.action, feedback))
-            self._ended_s = {name: robot.steady_now() for name, robot in self._robots.items()}
-            self._look_by_s = self._io.clock.now() + LOOK_S
-            self._io.clock.call_later(LOOK_S, self._go_on)
+        self._unsee(step.action, feedback)
         if call.outcome is Outcome.DONE:
             self._rejections = self._failures = 0
             self._acted, self._fault = True, ""
@@ -198,6 +195,14 @@ class ClosedLoopPlanning:
             if self._failures >= self._io.settings["closed_loop.max_failures"]:
                 self._end(int(TaskCode.CALL_FAILED), self._fault)
         self._go_on()
+
+    def _unsee(self, action: Action, feedback: str) -> None:
+        """Have somebody look at what has come of an action, and remember it."""
+        if not self._open:
+            self._unseen.append((action, feedback))
+            self._ended_s = {name: robot.steady_now() for name, robot in self._robots.items()}
+            self._look_by_s = self._io.clock.now() + LOOK_S
+            self._io.clock.call_later(LOOK_S, self._go_on)
 
     def _reject(self, why: str) -> None:
         """Have it planned again, unless that has led to nothing too often."""
@@ -238,10 +243,8 @@ class ClosedLoopPlanning:
             why = self._feedback[-1] if self._feedback else "give a smaller task"
             self._end(int(TaskCode.TURN_LIMIT), f"not done after {self._plans} plans; {why}")
             return
-        self._plans += 1
-        pictures = Pictures.take(self._robots)
+        pictures = Pictures.take(self._robots) if self._open else NO_PICTURES
         text = self._prompts.planner(
-            self._memory.belief,
             self._memory.seen,
             pictures,
             [step.action for step in self._running],
@@ -249,8 +252,7 @@ class ClosedLoopPlanning:
         )
         most = MAX_ACTIONS if self._open else MAX_CALLS
         read = partial(read_plan, robots=self._robots, most=most, checked=not self._open)
-        images = list(pictures.images.values()) if self._open else []
-        self._question = self._ask(Layer.PLANNER, text, images, read, self._planned)
+        self._question = self._ask(Layer.PLANNER, text, list(pictures.images.values()), read, self._planned)
 
     def _planned(self, end: CallEnd[PlanAnswer]) -> None:
         self._question = None
@@ -258,14 +260,14 @@ class ClosedLoopPlanning:
         if answer is None:
             self._no_plan(end.code, end.why)
             return
-        self._lost = 0
+        self._lost, self._plans = 0, self._plans + 1
+        self._feedback.clear()
         self._prompts.subgoal = answer.subgoal
         if answer.status is Status.IMPOSSIBLE:
             self._end(int(TaskCode.GIVEN_UP), f"the planner gives up: {shown(answer.subgoal, SHOWN_WHY)}")
         elif answer.status is Status.DONE:
             self._claim = answer
         else:
-            self._feedback.clear()
             self._waiting = [Step(action) for action in answer.actions]
             self._io.report(Notice(layer=Layer.PLANNER.value, text=f"subgoal: {shown(answer.subgoal, SHOWN_WHY)}"))
         self._go_on()
@@ -286,7 +288,7 @@ class ClosedLoopPlanning:
     # -- the end ------------------------------------------------------------------------------------------------------
 
     def _verify(self, claim: PlanAnswer) -> None:
-        """Have somebody look once more, when nothing runs any more."""
+        """Have somebody look once more, when nothing runs any more and all of it is known."""
         if self._running or self._memory.busy:
             return
         self._question = self._critic.confirm(claim.subgoal, self._confirmed)

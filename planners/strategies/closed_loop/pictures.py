@@ -58,6 +58,9 @@ class Pictures:
         )
 
 
+NO_PICTURES = Pictures({}, {})
+
+
 def _opened(image: Image) -> Any:
     from PIL import Image as Pillow  # takes a while, and most processes never need it
 

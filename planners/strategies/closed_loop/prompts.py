@@ -63,7 +63,8 @@ class Prompts:
         self._open = open_loop
         self.memory: Sequence[str] = ()
         """Lines of the robots' memory."""
-        self.subgoal = ""
+        self.subgoal = self.belief = ""
+        """What planner and summarizer said last."""
 
     def system(self, layer: Layer) -> str:
         """Return the static front of a role: its rules, and what the robots can do where it must know."""
@@ -85,25 +86,25 @@ class Prompts:
         items = [_short(entry, whole=entry in entries[-WHOLE_ENTRIES:]) for entry in entries]
         return compose(self._asked(), block("HISTORY", items, f"oldest first; {DATA}"))
 
-    def planner(self, belief: str, seen: str, pictures: Pictures, running: Iterable[Action], feedback: Sequence[str]) -> str:
+    def planner(self, seen: str, pictures: Pictures, running: Iterable[Action], feedback: Sequence[str]) -> str:
         """Return what the planner is asked."""
         return compose(
             self._asked(),
             remembered(self.memory),
             self._names(),
-            self._believed(belief),
+            self._believed(),
             block("SEEN", filter(None, [seen[:MAX_CHARS]]), f"by the observer; {DATA}"),
-            self._images(pictures) if self._open else "",
+            self._images(pictures),
             self._observations(),
             block("RUNNING", map(str, running), "is being done"),
             block("FEEDBACK", feedback, f"on the last plan; {DATA}"),
         )
 
-    def critic(self, belief: str, pictures: Pictures, running: Iterable[Action], action: Action | None, claim: str = "") -> str:
+    def critic(self, pictures: Pictures, running: Iterable[Action], action: Action | None, claim: str = "") -> str:
         """Return what the critic is asked: of an action, or of what the planner claims to have achieved."""
         return compose(
             self._goal(),
-            self._believed(belief),
+            self._believed(),
             self._images(pictures),
             self._observations(),
             block("RUNNING", map(str, running), "is being done"),
@@ -116,8 +117,8 @@ class Prompts:
     def _goal(self) -> str:
         return compose(self._asked(), block("SUBGOAL", filter(None, [self.subgoal]), "of the planner"))
 
-    def _believed(self, belief: str) -> str:
-        return block("BELIEF", filter(None, [belief]), f"of the summarizer; {DATA}")
+    def _believed(self) -> str:
+        return block("BELIEF", filter(None, [self.belief]), f"of the summarizer; {DATA}")
 
     def _images(self, pictures: Pictures) -> str:
         return block("IMAGES", pictures.shown(), "in the order of the pictures")

@@ -13,7 +13,10 @@ class ClosedLoop(TeamStrategy):
     """Plan for one robot or several."""
 
     name = "closed_loop"
-    roles = tuple(ModelRole(layer.value) for layer in (Layer.OBSERVER, Layer.SUMMARIZER, Layer.PLANNER, Layer.CRITIC))
+    roles = (
+        ModelRole(Layer.PLANNER.value),
+        *(ModelRole(layer.value, deadline_s=20.0) for layer in (Layer.OBSERVER, Layer.SUMMARIZER, Layer.CRITIC)),
+    )
     wants = frozenset({Feed.OBSERVATION})
     parameters = (
         Parameter(
