@@ -1,14 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Judge whether a trial of a task was a success, by the simulator's truth and the drivers' acts, and if not, why."""
+"""Judge whether a trial of a task was a success, by the simulator's truth and the drivers' acts, and if not, why.
+
+What must be so at the end, or while a picture is taken, is judged as propositions. How far it turned and in which order with
+steps and nods (T2), barks, what it looked at all around (T5), how soon it rests (T6), numbers said aloud (T7) and distances
+that are kept (T8) are measured, and what it says (T3) is read.
+"""
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from bench.evaluation.propositions import AtEnd, Criterion, Fact, Moment, Proposition, Reading, When, evaluate
 from bench.evaluation.tasks import Setting, Task
 from bench.evaluation.trace import Call, PoseAt, Trace
 from bench.evaluation.truth import bearing, distance, faced_all_around, nods, number_said, paused, rests, room_of, turned
@@ -20,7 +26,7 @@ IN_PICTURE = math.radians(28.0)
 AT_BALL = math.radians(35.0)
 PICTURE_M = 5.0
 BALL_M = 1.3
-HOME_M = 0.6
+HOME_M, STAYS_M = 0.6, 1.0
 BACK_M = 0.15
 UNSEEN = math.radians(10.0)
 """So much of the room may stay out of view where the ball would still have been seen."""
@@ -73,11 +79,76 @@ def judge(task: Task, setting: Setting, trace: Trace, facts: Facts) -> Verdict:
     return Verdict(tuple(dict.fromkeys(reasons)))
 
 
-def _t1(setting: Setting, trace: Trace, facts: Facts) -> list[str]:
+# -- propositions -------------------------------------------------------------------------------------------------------------
+
+ROBOT = "robot"
+
+
+def _so(name: str, relation: str, *others: str) -> Proposition:
+    """Return the proposition that the robot is in a relation, to one of some names."""
+    return Proposition(name, relation, ((ROBOT,), others))
+
+
+_AT_END: Mapping[str, Proposition] = {
+    p.name: p
+    for p in (
+        _so("faces the person", "faces", "person"),
+        _so("stays", "near", "start"),
+        _so("is back", "next_to", "start"),
+        _so("stands", "posture", "stand", "moving"),
+        _so("sits", "posture", "sit"),
+        _so("is in the office", "in_room", "office"),
+    )
+}
+_PICTURED = (
+    Proposition("on disk", "kept", (("picture",),)),
+    _so("in the hallway", "in_room", "hallway"),
+    _so("chair in view", "views", "chair"),
+    Proposition(
+        "chair pictured",
+        "taken",
+        (("picture",),),
+        readings=(Reading(When.WHILE, ("on disk", "in the hallway", "chair in view")),),
+    ),
+)
+
+
+def _moment(setting: Setting, trace: Trace, facts: Facts, pose: PoseAt, at: float, *more: Fact) -> Moment:
+    """Return what is true at a time, with the robot at a pose."""
+    off, away = abs(bearing(pose, *trace.place_of("person", at))), distance(pose, *setting.robot[:2])
+    found = {*more, ("in_room", ROBOT, room_of(facts.robot, pose)), ("posture", ROBOT, trace.posture_at(at))}
+    found |= {("faces", ROBOT, "person")} if off <= FACES else set()
+    found |= {("near", ROBOT, "start")} if away <= STAYS_M else set()
+    found |= {("next_to", ROBOT, "start")} if away <= HOME_M else set()
+    if setting.chair is not None:
+        aside, far = abs(bearing(pose, *setting.chair[:2])), distance(pose, *setting.chair[:2])
+        found |= {("views", ROBOT, "chair")} if aside <= IN_PICTURE and far <= PICTURE_M else set()
+    return Moment(at, frozenset(found))
+
+
+def _not_at_end(setting: Setting, trace: Trace, facts: Facts, *names: str) -> list[str]:
+    """Return which of the propositions are not true at the end, in words."""
+    criterion = Criterion(tuple(_AT_END[name] for name in names), (AtEnd(names),))
     last = trace.poses[-1]
-    off, moved = bearing(last, *trace.place_of("person", trace.end)), distance(last, *setting.robot[:2])
-    reasons = [] if abs(off) <= FACES else [f"the person is {_degrees(off)} from where it faces at the end"]
-    return reasons + ([f"it stands {moved:.1f} m from its start"] if moved > 1.0 else [])
+    report = evaluate(criterion, [_moment(setting, trace, facts, last, trace.end)])
+    off, away = bearing(last, *trace.place_of("person", trace.end)), distance(last, *setting.robot[:2])
+    posture = f"its posture is '{trace.posture_at(trace.end)}' at the end"
+    said = {
+        "faces the person": f"the person is {_degrees(off)} from where it faces at the end",
+        "stays": f"it stands {away:.1f} m from its start",
+        "is back": f"it is {away:.1f} m from its start at the end",
+        "stands": posture,
+        "sits": posture,
+        "is in the office": f"it is not in the office at the end, but in '{room_of(facts.robot, last)}'",
+    }
+    return [said[name] for name in names if not report.findings[name].met]
+
+
+# -- the tasks ----------------------------------------------------------------------------------------------------------------
+
+
+def _t1(setting: Setting, trace: Trace, facts: Facts) -> list[str]:
+    return _not_at_end(setting, trace, facts, "faces the person", "stays")
 
 
 def _t2(setting: Setting, trace: Trace, facts: Facts) -> list[str]:
@@ -92,14 +163,11 @@ def _t2(setting: Setting, trace: Trace, facts: Facts) -> list[str]:
         reasons.append(f"it had turned {_degrees(first)} to the left {'when it nodded' if at else 'at the end'}")
     if len(at) != 3:
         reasons.append(f"it nodded {len(at)} times")
-    posture = trace.posture_at(trace.end)
-    return reasons + ([] if posture in ("stand", "moving") else [f"its posture is '{posture}' at the end"])
+    return reasons + _not_at_end(setting, trace, facts, "stands")
 
 
 def _t3(setting: Setting, trace: Trace, facts: Facts) -> list[str]:
-    reasons = []
-    if room_of(facts.robot, trace.poses[-1]) != "office":
-        reasons.append(f"it is not in the office at the end, but in '{room_of(facts.robot, trace.poses[-1])}'")
+    reasons = _not_at_end(setting, trace, facts, "is in the office")
     said = trace.said()
     if not _tried_the_door(trace, facts):
         reasons.append("it did not try the way: no call out of the office failed, and it never came to the door")
@@ -132,21 +200,24 @@ def _t4(setting: Setting, trace: Trace, facts: Facts) -> list[str]:
     if not taken:
         return ["no picture was taken"]
     assert setting.chair is not None
-    faults = []
-    for call in taken:
-        # A picture is made when an image comes, which the call waits for.
-        pose = trace.pose_at(call.until(trace.end))
-        found, far = bearing(pose, *setting.chair[:2]), distance(pose, *setting.chair[:2])
-        room, kept = room_of(facts.robot, pose), _PICTURE.search(call.told)
-        if kept is None or not Path(kept.group(1)).is_file():
-            faults.append(f"the picture is not on disk: {call.told[:100]}")
-        elif room != "hallway":
-            faults.append(f"the picture was taken in '{room}'")
-        elif abs(found) > IN_PICTURE or far > PICTURE_M:
-            faults.append(f"the chair was {_degrees(found)} aside and {far:.1f} m away when the picture was taken")
-        else:
-            return []
-    return faults[-1:]
+    # A picture is made when an image comes, which the call waits for.
+    poses = [trace.pose_at(call.until(trace.end)) for call in taken]
+    on_disk = [(kept := _PICTURE.search(call.told)) is not None and Path(kept.group(1)).is_file() for call in taken]
+    moments = [
+        _moment(
+            setting, trace, facts, pose, call.until(trace.end), ("taken", "picture"), *([("kept", "picture")] if kept else [])
+        )
+        for call, pose, kept in zip(taken, poses, on_disk, strict=True)
+    ]
+    if evaluate(Criterion(_PICTURED), moments).findings["chair pictured"].met:
+        return []
+    pose, room = poses[-1], room_of(facts.robot, poses[-1])
+    if not on_disk[-1]:
+        return [f"the picture is not on disk: {taken[-1].told[:100]}"]
+    if room != "hallway":
+        return [f"the picture was taken in '{room}'"]
+    off, far = bearing(pose, *setting.chair[:2]), distance(pose, *setting.chair[:2])
+    return [f"the chair was {_degrees(off)} aside and {far:.1f} m away when the picture was taken"]
 
 
 def _t5(setting: Setting, trace: Trace, facts: Facts) -> list[str]:
@@ -156,11 +227,7 @@ def _t5(setting: Setting, trace: Trace, facts: Facts) -> list[str]:
     seen = [p for p in trace.poses if p.at <= trace.end]
     if (unseen := faced_all_around(seen)) > UNSEEN:
         reasons.append(f"{_degrees(unseen)} of the room were never in view")
-    if (posture := trace.posture_at(trace.end)) != "sit":
-        reasons.append(f"its posture is '{posture}' at the end")
-    if (away := distance(trace.poses[-1], *setting.robot[:2])) > HOME_M:
-        reasons.append(f"it is {away:.1f} m from its start at the end")
-    return reasons
+    return reasons + _not_at_end(setting, trace, facts, "sits", "is back")
 
 
 def _c5(setting: Setting, trace: Trace, facts: Facts) -> list[str]:
