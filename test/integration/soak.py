@@ -50,6 +50,8 @@ LINGER_S = 30.0
 """Time that a question to a silent model may take to be given up."""
 HALTED_S = 0.5
 """From a halt to the last command that may still be under way."""
+CLEARED_S = 5.0
+"""The word that a halt is cleared may come so long after the motion that it allows: on a busy machine it is sent again."""
 STILL_RAD = 1e-3
 """Between two set-points of a joint that is held."""
 DISK_MB = 64
@@ -90,6 +92,7 @@ class Watcher(BaseObserver):
 
     def __init__(self, namespace: str) -> None:
         self.halted_s = 0.0
+        self.clear_asked_s = -CLEARED_S
         self.moved_halted: list[str] = []
         super().__init__(namespace)
 
@@ -99,8 +102,10 @@ class Watcher(BaseObserver):
         super().__setattr__(name, value)
 
     def _rests(self) -> bool:
-        """Return whether it has been halted for long enough to stand still."""
-        return bool(self.halted) and time.monotonic() - self.halted_s > HALTED_S
+        """Return whether it has been halted for long enough to stand still, and nobody has just asked to clear the halt."""
+        now = time.monotonic()
+        cleared = self.halted_s < self.clear_asked_s and now - self.clear_asked_s < CLEARED_S
+        return bool(self.halted) and now - self.halted_s > HALTED_S and not cleared
 
     def _on_velocity(self, message: Any) -> None:
         super()._on_velocity(message)
@@ -231,6 +236,7 @@ class Soak:
     def clear(self, name: str) -> None:
         self.note(f"{name}: clear the halt")
         watch = self.robots[name].observer
+        watch.clear_asked_s = time.monotonic()
         watch.ask(watch.clear_halt, Trigger.Request(), 2.0)
 
     def kill(self, name: str) -> None:
