@@ -24,8 +24,8 @@ FINGER_M = 0.018
 """The finger tips stay so far above a surface."""
 SPOT_M = 0.02
 """Distance between two spots that are tried when something is put down."""
-APART_M, OTHER_M = 0.015, 0.035
-"""Room between two things, and what is taken for half the width of any."""
+APART_M = 0.012
+"""Room between two things."""
 ABOVE_M = 0.004
 """A thing is let go so far above its surface."""
 YAWS = 8
@@ -224,18 +224,24 @@ class Surroundings:
         known, half, site = self.scenery.space(space), self.half_size(thing), self.data.site(space + SPACE)
         if known.bin:
             return [site.xpos + np.array([0.0, 0.0, known.half[2] + float(half.max())])]
-        reach = float(np.linalg.norm(half[:2]))
+        reach = self._radius(thing)
         turn = site.xmat.reshape(3, 3)
-        others = [self.data.xpos[body] for name, body in self._bodies.items() if name != thing]
+        others = [(self.data.xpos[body], self._radius(name)) for name, body in self._bodies.items() if name != thing]
         along, across = (np.arange(-(room := max(0.0, s - reach)), room + 1e-9, SPOT_M) for s in known.half[:2])
         found = []
         for x in along:
             for y in across:
                 spot = site.xpos + turn @ np.array([x, y, half[2] + ABOVE_M - known.half[2]])
-                near = min((float(np.linalg.norm(spot[:2] - o[:2])) for o in others), default=math.inf)
-                if near > reach + OTHER_M + APART_M:
-                    found.append((-min(near, 0.15), math.hypot(x, y), spot))
+                room = min((float(np.linalg.norm(spot[:2] - at[:2])) - radius for at, radius in others), default=math.inf)
+                if room > reach + APART_M:
+                    found.append((-min(room, 0.12), math.hypot(x, y), spot))
         return [spot for _, _, spot in sorted(found, key=lambda f: f[:2])]
+
+    def _radius(self, thing: str) -> float:
+        """Return the radius of the upright cylinder around a thing as it stands [m]."""
+        geom = int(self.model.body_geomadr[self._bodies[thing]])
+        half = self.half_size(thing)
+        return float(half[0] if self.model.geom_type[geom] != mujoco.mjtGeom.mjGEOM_BOX else np.linalg.norm(half[:2]))
 
     def door_body(self, door: str) -> str:
         """Return the body that a door turns."""
