@@ -100,9 +100,10 @@ class Person(RobotClient):
         self.hear()
         return "\n".join(e.told for e in self.events if isinstance(e, Notice))
 
-    def command(self, name: str) -> Any:
+    def command(self, name: str, *, again_s: float = math.inf) -> Any:
+        """Control the newest process; a planner that has just come up may not know its client yet, and is asked again."""
         request = ControlProcess.Request(command=getattr(ControlProcess.Request, name))
-        return ask(self, self.control, request, again_s=math.inf)
+        return ask(self, self.control, request, 10.0, again_s=again_s)
 
 
 class Sent:

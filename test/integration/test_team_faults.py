@@ -92,7 +92,7 @@ def test_nothing_goes_on_that_a_planner_asked_for_which_is_gone(
     assert all(kernel.idle for kernel in kernels), "it does not go on by itself"
     if how is signal.SIGKILL:
         wait_until(lambda: person.lacking() in ([], ["drivers"]), 10.0, "it takes tasks")
-        assert person.command("RESUME").success
+        person.command("RESUME", again_s=1.0)
         wait_until(lambda: all(kernel.state.running for kernel in kernels), 10.0, "both act again")
         assert person.command("STOP").success
         wait_until(lambda: all(kernel.idle for kernel in kernels), 5.0, "both are free")
