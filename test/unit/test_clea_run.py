@@ -94,6 +94,23 @@ def test_the_baseline_plans_anew_once_after_an_error_and_only_then(team: Virtual
     assert not any(a.layer in ("critic", "observer", "summarizer") for a in run.trace.answers)
 
 
+def test_a_thing_that_is_moved_in_the_last_half_second_is_reached_for_by_nobody_but_who_has_no_critic(
+    team: VirtualTeam,
+) -> None:
+    trial = TRIALS["M1"]
+    # The second action opens the fridge; the third one would take the tea.
+    world = Setting(setting(trial, 0).things, Disturbance("moved", 2, "tea", ("sink",)))
+    runs = {variant: team.perform(trial, 0, variant, world) for variant in ("full", "on_doubt", "no_critic")}
+    failed = {v: [c.told for c in run.trace.calls if c.outcome == "FAILED"] for v, run in runs.items()}
+    assert failed == {"full": [], "on_doubt": [], "no_critic": ["the tea is not in fridge"]}
+    for run in runs.values():
+        (at, what), opened = run.happened[0], run.trace.calls[1]
+        assert what == "somebody moved the tea to sink" and opened.function == "open"
+        assert 0.0 < opened.ended - at < 0.6 and evaluate(trial.criterion, run.moments).success
+    for variant in ("full", "on_doubt"):
+        assert [kind_of(text) for _, layer, text in runs[variant].notices if layer == "critic"] == ["outdated"]
+
+
 class Asked:
     """Keep what the critic was asked."""
 
