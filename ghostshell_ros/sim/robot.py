@@ -52,18 +52,20 @@ class SimRobot:
         """What the world puts before each name of the robot's model."""
         self.base_id = mujoco.mj_name2id(model, _OBJECT.mjOBJ_BODY, f"{self.prefix}base_link")
         freedom = int(model.body_dofnum[self.base_id]) if self.base_id >= 0 else -1
-        if freedom not in (0, 3, 6):
-            raise SimWorldError("it has no body 'base_link' that stands fast, has a free joint, or rolls on three joints")
+        driven = model.jnt_bodyid[model.actuator_trnid[:, 0]]
+        self._wheels = np.flatnonzero(driven == self.base_id)
         self.fixed, self.rolls = freedom == 0, freedom == 3
+        if freedom not in (0, 3, 6) or len(self._wheels) != (freedom if self.rolls else 0):
+            raise SimWorldError(
+                "it has no body 'base_link' that stands fast, has a free joint, or rolls on three driven joints"
+            )
         self.bodies = _below(model, self.base_id)
         """Numbers of the robot's bodies."""
         base = int(model.body_jntadr[self.base_id])
         self._base_qpos = -1 if self.fixed else int(model.jnt_qposadr[base])
         self._base_dof = -1 if self.fixed else int(model.jnt_dofadr[base])
-        driven = model.jnt_bodyid[model.actuator_trnid[:, 0]]
-        own = [i for i in range(model.nu) if int(driven[i]) in self.bodies]
-        self._servos = np.array([i for i in own if driven[i] != self.base_id], dtype=int)
-        self._wheels = np.array([i for i in own if driven[i] == self.base_id], dtype=int)
+        own = np.isin(driven, list(self.bodies)) & (driven != self.base_id)
+        self._servos = np.flatnonzero(own)
         joints = model.actuator_trnid[self._servos, 0]
         self.joint_names = tuple(model.joint(joint).name.removeprefix(self.prefix) for joint in joints)
         """Names of the position-controlled joints in the order of the model's actuators."""

@@ -222,6 +222,8 @@ class Stage:
             raise SimWorldError(f"no hand holds '{name}'; what may slip is a thing that lies loose")
         if isinstance(wish, Spot) and name in self._robots and self._robots[name].fixed:
             raise SimWorldError(f"'{name}' stands fast; it cannot be put elsewhere")
+        if isinstance(wish, Spot) and wish.height is not None and not self._loose(name):
+            raise SimWorldError(f"'{name}' stands on the floor: say x, y and yaw, and no height")
 
     def movable(self) -> tuple[str, ...]:
         """Return the names of what can be put anywhere, besides the robots."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -101,6 +102,16 @@ def test_one_robot_alone_keeps_the_names_of_its_model() -> None:
     assert "base_link" in world.objects() and not any("/" in name for name in world.objects())
 
 
+@pytest.mark.parametrize("base", ["", "<joint type='hinge'/>", "<joint type='slide'/>" * 2 + "<joint type='hinge'/>"])
+def test_a_robot_whose_base_nothing_can_move_is_refused(tmp_path: Path, base: str) -> None:
+    name = "base_link" if base else "trunk"
+    (tmp_path / "odd.xml").write_text(
+        f"<mujoco><worldbody><body name='{name}'>{base}<geom size='0.1'/></body></worldbody></mujoco>", encoding="utf-8"
+    )
+    with pytest.raises(SimWorldError, match="no body 'base_link' that stands fast"):
+        SimWorld(tmp_path / "odd.xml", world="")
+
+
 # -- a base that rolls ------------------------------------------------------------------------------------------------
 
 
@@ -174,6 +185,7 @@ def test_a_thing_is_put_at_a_height_and_a_robot_that_rolls_on_its_floor() -> Non
         ({"fridge": Spot(FRIDGE)}, "does not stand"),
         ({"oven": Wish.SLIP}, "does not stand"),
         ({"hebe": Wish.SLIP}, "no hand holds"),
+        ({"hebe": Spot(FRIDGE, 0.5)}, "no height"),
         ({"robot": Spot(FRIDGE)}, "there is no 'robot'"),
     ):
         with pytest.raises(SimWorldError, match=says):
