@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import math
-from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -49,14 +48,14 @@ class MoveJointsDriver(Driver):
         self.rate_hz = self.declare("rate_hz", 50.0, "set-points a second [Hz]", 10.0, 500.0)
         self.gate_wait_s = self.declare("gate_wait_s", 5.0, "how long a first goal waits for the gate to appear [s]", 0.0, 10.0)
         self.settle_s = self.declare("settle_s", 0.5, "time to come within goal_tolerance after the last point [s]", 0.0, 10.0)
-        self.joints = robot.joints
+        self.joints, self.arms = robot.joints, robot.arms
         self.measured: dict[str, float] = {}
         self._sent: dict[str, float] = {}
         self.unanswered = 0
         """Set-points that the gate has not answered."""
         self.unanswered_limit = math.ceil(GATE_SILENCE_S * self.rate_hz)
         self._command = self.create_publisher(JointState, "joint_command_in", SET_POINTS)
-        self.create_subscription(JointState, "joint_states", self._on_joint_states, SENSORS)
+        self.create_subscription(JointState, "joint_states", self.on_joint_states, SENSORS)
         self.create_subscription(JointState, "joint_command", self._on_gate, SET_POINTS)
         self.watch_gate(teleop=False)
         self.serve(MoveJoints, "move_joints", lambda goal: _MoveJoints(self, goal))
@@ -71,9 +70,9 @@ class MoveJointsDriver(Driver):
         follows = {j: sent for j, sent in self._sent.items() if abs(sent - self.measured.get(j, math.inf)) < FOLLOWED_RAD}
         return {**self.measured, **follows}
 
-    def playing(self) -> list[_Motion]:
+    def playing(self) -> list[JointMotion]:
         """Return the motions that have started."""
-        return [job for job in self.jobs.values() if isinstance(job, _Motion) and job.started_at is not None]
+        return [job for job in self.jobs.values() if isinstance(job, JointMotion) and job.started_at is not None]
 
     def before_steps(self, now: float) -> None:
         """Send the set-points of all motions in one message."""
@@ -87,14 +86,15 @@ class MoveJointsDriver(Driver):
         self._command.publish(message)
         self.unanswered += 1
 
-    def _on_joint_states(self, message: JointState) -> None:
+    def on_joint_states(self, message: JointState) -> None:
+        """Take in where the joints are."""
         self.measured.update(zip(message.name, message.position, strict=False))
 
     def _on_gate(self, _: JointState) -> None:
         self.unanswered = 0
 
 
-class _Motion(Job):
+class JointMotion(Job):
     """Play a trajectory, watch the tolerances of its joints, and wait for them at its end."""
 
     driver: MoveJointsDriver
@@ -108,16 +108,15 @@ class _Motion(Job):
         self.delay_s = 0.0
         self.started_at: float | None = None
         self._start: tuple[float, ...] = ()
-        wished = goal.request.trajectory
-        self.trajectory = Trajectory.checked(
-            driver.joints.keys(),
-            list(wished.joint_names),
-            [seconds(p.time_from_start) for p in wished.points],
-            [list(p.positions) for p in wished.points],
-        )
+        self.trajectory = Trajectory.checked(driver.joints.keys(), *self.wished(goal.request))
         self.take(goal.request)
 
-    @abstractmethod
+    def wished(self, request: Any) -> tuple[Sequence[str], Sequence[float], Sequence[Sequence[float]]]:
+        """Return the joints that the goal moves, times [s] and positions [rad] at them. May raise DriverRefusal."""
+        points = request.trajectory.points
+        times = [seconds(point.time_from_start) for point in points]
+        return list(request.trajectory.joint_names), times, [list(point.positions) for point in points]
+
     def take(self, request: Any) -> None:
         """Read what else the goal says of the trajectory. Raises DriverRefusal."""
 
@@ -167,7 +166,7 @@ def _within(code: MotionCode, off: Mapping[str, float], tolerances: Mapping[str,
         raise DriverRefusal(code, text)
 
 
-class _MoveJoints(_Motion):
+class _MoveJoints(JointMotion):
     def take(self, request: MoveJoints.Goal) -> None:
         tolerance = request.goal_tolerance
         if not tolerance >= 0:
@@ -200,7 +199,7 @@ def _standard(code: int) -> int:
     return _ERRORS.get(code, FollowJointTrajectory.Result.INVALID_GOAL)
 
 
-class _FollowJointTrajectory(_Motion):
+class _FollowJointTrajectory(JointMotion):
     def take(self, request: FollowJointTrajectory.Goal) -> None:
         if request.multi_dof_trajectory.joint_names or request.component_path_tolerance or request.component_goal_tolerance:
             raise DriverRefusal(

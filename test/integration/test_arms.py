@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Arms in the simulated kitchen with real nodes: deeds, what is observed, stops, a killed driver."""
+"""Arms in the simulated kitchen with real nodes: deeds, what is observed, the grippers' action, stops, a killed driver."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ import pytest
 
 pytest.importorskip("mujoco")
 
+from control_msgs.action import GripperCommand
+from control_msgs.msg import GripperCommand as GripperCommandMsg
 from ghostshell.action import ExecuteSkill
 from ghostshell.msg import Observation as ObservationMsg
 from ghostshell.msg import ProcessHeartbeat, SkillCall
@@ -41,6 +43,7 @@ class Robot(RuntimeNode):
         self.halted: bool | None = None
         self.hand: str | None = None
         self._client = GoalClient(self, ExecuteSkill, "execute_skill")
+        self._gripper = GoalClient(self, GripperCommand, "arm_gripper_controller/gripper_cmd")
         self._process = f"p{uuid.uuid4().hex[:6]}"
         self._beat = self.create_publisher(ProcessHeartbeat, "process_heartbeat", HEARTBEATS)
         self._goal: Any = None
@@ -73,6 +76,14 @@ class Robot(RuntimeNode):
 
         self.call_soon(send)
         return ends
+
+    def grip(self, gap: float, effort: float) -> tuple[GoalEnd, Any]:
+        """Move the fingers as MoveIt does, and return how that ended."""
+        ends: list[tuple[GoalEnd, Any]] = []
+        goal = GripperCommand.Goal(command=GripperCommandMsg(position=gap, max_effort=effort))
+        self.call_soon(lambda: self._gripper.send(goal, on_end=lambda end, result: ends.append((end, result))))
+        wait_until(lambda: ends, 10.0, "the fingers have moved")
+        return ends[0]
 
     def stop(self) -> None:
         self.call_soon(lambda: self._goal.cancel())
@@ -142,6 +153,19 @@ def test_two_arms_on_wheels_go_open_and_take(kitchen: Any) -> None:
     wait_until(lambda: hebe.observed["things"].get("tea") == "fridge", 2.0, "the tea is seen")
     assert said(hebe.do("pick_from", object="tea", space="fridge")) == "holds tea"
     assert hebe.hand == "tea"
+
+
+def test_tools_move_the_fingers_by_the_fields_own_action(kitchen: Any) -> None:
+    atlas = kitchen[0]
+    for gap, effort, reached in ((0.02, 0.0, True), (0.08, 0.0, True), (0.3, 0.0, None)):
+        end, result = atlas.grip(gap, effort)
+        assert (end, bool(result.reached_goal)) == ((GoalEnd.SUCCEEDED, True) if reached else (GoalEnd.ABORTED, False)), result
+    assert said(atlas.do("pick_from", object="cup", space="table")) == "holds cup"
+    assert atlas.grip(0.06, 0.0)[1].reached_goal
+    end, result = atlas.grip(0.0, 10.0)
+    assert end is GoalEnd.SUCCEEDED and result.stalled and not result.reached_goal and 0.05 < result.position < 0.07
+    assert 8.0 < result.effort < 20.0
+    assert said(atlas.do("release_to", space="table")) == "put cup into table"
 
 
 @pytest.mark.faults

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An arm picks, puts, opens and closes in the simulated kitchen; what it cannot do it says before it moves; it throws nothing."""
+"""An arm picks, puts, opens and closes in the simulated kitchen, says before it moves what it cannot do, and throws nothing."""
 
 from __future__ import annotations
 
