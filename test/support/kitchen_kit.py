@@ -248,11 +248,11 @@ class Kitchen:
         self.hear(Resumed())
 
     def interrupt(self) -> None:
-        """Interrupt the process and plan it again, as its new epoch is."""
+        """Interrupt the process; 3 s later it is to be planned again."""
         for call in self.running:
             call.end(Outcome.INTERRUPTED, self.clock.now(), int(CallCode.INTERRUPTED_BY), "somebody spoke")
         self.hear(Interrupted("somebody spoke"))
-        self.at(0.5, lambda: self.hear(Restarted(())))
+        self.at(3.0, lambda: self.hear(Restarted(())))
 
     def halt(self, robot: str) -> None:
         """Halt one robot."""

@@ -21,7 +21,7 @@ from planners.models.config import ModelConfig
 from planners.models.factory import make_client
 from planners.prompts.blocks import Layer
 from planners.strategies.closed_loop.strategy import ClosedLoop
-from skill_kernel.codes import ModelCode, TaskCode
+from skill_kernel.codes import CallCode, ModelCode, Outcome, TaskCode
 
 OPEN_DRAWER = 'open(robot="atlas", what="drawer")'
 OPEN_FRIDGE = 'open(robot="hebe", what="fridge")'
@@ -179,6 +179,18 @@ def test_rejections_and_failures_with_something_done_between_them_do_not_add_up(
     assert len(kitchen.done("FAILED")) == 5 and kitchen.room.things["apple"] == "bin"
 
 
+def test_actions_that_somebody_interrupts_are_no_failures() -> None:
+    def cut(kitchen: Kitchen) -> None:
+        for call in kitchen.running:
+            call.end(Outcome.INTERRUPTED, kitchen.clock.now(), int(CallCode.INTERRUPTED_BY), "a reflex took the arm")
+
+    kitchen = Kitchen(answers([plan(PICK_APPLE, BIN)] * 9), max_failures=2)
+    for n in range(40):
+        kitchen.at(n * 0.5, lambda: cut(kitchen))
+    kitchen.run()
+    assert len(kitchen.done("INTERRUPTED")) > 2 and kitchen.room.things["apple"] == "bin"
+
+
 def test_plans_without_end_end_the_task() -> None:
     kitchen = Kitchen(answers([plan('wave(robot="atlas")')] * 50), critic="never", max_plans=7).run(2000)
     ((code, why),) = kitchen.ended
@@ -297,8 +309,6 @@ def test_an_early_verdict_is_void_when_the_current_action_ends_otherwise() -> No
 
 
 def failed(kitchen: Kitchen) -> tuple[Any, ...]:
-    from skill_kernel.codes import CallCode, Outcome
-
     return Outcome.FAILED, kitchen.clock.now(), int(CallCode.SKILL_FAILED), "it hit something"
 
 
@@ -577,13 +587,24 @@ def test_in_a_pause_nothing_is_asked_or_begun_and_it_goes_on_after_it(at_s: floa
 def test_an_interrupt_voids_what_was_planned_and_it_is_planned_again_from_what_is_there(at_s: float) -> None:
     kitchen = Kitchen(answers([plan(PICK_APPLE, BIN)] * 4 + [plan(BIN)]), critic="always").run(at_s)
     kitchen.interrupt()
-    begun = len(kitchen.calls)
-    kitchen.run(0.4)
-    assert len(kitchen.calls) == begun and all(q.ended_s is not None for q in kitchen.model.questions)
+    asked, begun = len(kitchen.model.questions), len(kitchen.calls)
+    kitchen.run(2.9)
+    assert (len(kitchen.model.questions), len(kitchen.calls)) == (asked, begun)
+    assert all(q.ended_s is not None for q in kitchen.model.questions)
     kitchen.run()
     assert kitchen.ended and any(
         "the process was interrupted: somebody spoke" in told for told in feedback(kitchen)[1:][0] or feedback(kitchen)[0]
     )
+
+
+def test_an_interrupt_outlasts_the_wait_for_a_lost_answer() -> None:
+    lost = Says(code=int(ModelCode.MODEL_SERVER), why="down")
+    kitchen = Kitchen(lambda asked: lost if asked.layer is Layer.PLANNER else "what is to be seen").run(1.5)
+    kitchen.interrupt()
+    kitchen.run(2.9)
+    assert len(kitchen.asked(Layer.PLANNER)) == 1
+    kitchen.run(1.0)
+    assert len(kitchen.asked(Layer.PLANNER)) == 2
 
 
 def test_an_interrupt_of_the_open_loop_is_its_one_replan() -> None:
@@ -595,7 +616,7 @@ def test_an_interrupt_of_the_open_loop_is_its_one_replan() -> None:
 
 
 def test_what_the_critic_said_before_a_pause_is_asked_again_after_it() -> None:
-    kitchen = ahead(LOOK_AT_TABLE, lambda k: (k.pause(), k.at(5.0, k.resume)), 0.8)
+    kitchen = ahead(LOOK_AT_TABLE, lambda k: (k.pause(), k.at(5.0, k.resume)), 0.97)
     assert len(picks(kitchen)) == 2 and kitchen.room.things["apple"] == "bin"
 
 
