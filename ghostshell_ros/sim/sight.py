@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tell what a simulated robot's cameras see of the things and door handles around it, without drawing a picture."""
+"""Tell what a simulated robot's cameras see of the things and doors around it, without drawing a picture."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import mujoco
@@ -20,16 +20,16 @@ NEAREST_M = 0.05
 LEAST_PX = 2.0
 """What is smaller in the picture, from its middle to its edge, is not made out."""
 SPREAD = 0.6
-"""Part of its size from the middle of a thing to the four points beside it that are looked at."""
+"""Part of its size from the middle of a thing, or of a part of a door, to the four points beside it that are looked at."""
 LEAST_POINTS = 2
-"""A thing is seen when so many of its five points are."""
-HANDLE_M, BAR_M = 0.05, 0.03
-"""Half length of a handle, and distance from its middle line within which a ray has hit it."""
+"""What is seen is so at as many of its points."""
+HANDLE_SIZE = np.array([0.10, 0.03, 0.03])
+"""Size of a handle [m], along its bar first."""
 
 
 @dataclass(frozen=True)
 class Seen:
-    """A thing or a handle: position in m, orientation (w, x, y, z), and whole size along its own axes in m."""
+    """A thing, or the handle of a door: position in m, orientation (w, x, y, z), and whole size along its own axes in m."""
 
     position: tuple[float, ...]
     orientation: tuple[float, ...]
@@ -37,7 +37,10 @@ class Seen:
 
 
 class Sight:
-    """Look through all of a robot's cameras but its `film` ones. Things are bodies with a free joint that are no robots."""
+    """Look through all of a robot's cameras but its `film` ones. Things are bodies with a free joint that are no robots.
+
+    Who sees a door, open or shut, knows where its handle is, which may be on the other side.
+    """
 
     def __init__(self, world: SimWorld, robot: SimRobot, width: int, height: int) -> None:
         """Find what can be seen; pictures are `width` times `height` px large."""
@@ -59,10 +62,10 @@ class Sight:
             if any(self._sees_thing(camera, body, float(half.mean())) for camera in self._cameras):
                 found[name] = _seen(data.xpos[body], data.xquat[body], 2 * half)
         for name, site in self._handles.items():
-            if any(self._sees_handle(camera, site) for camera in self._cameras):
+            if any(self._sees_door(camera, int(self._model.site_bodyid[site])) for camera in self._cameras):
                 turned = np.empty(4)
                 mujoco.mju_mat2Quat(turned, data.site_xmat[site])
-                found[name] = _seen(data.site_xpos[site], turned, np.array([2 * HANDLE_M, BAR_M, BAR_M]))
+                found[name] = _seen(data.site_xpos[site], turned, HANDLE_SIZE)
         return found
 
     def _sees_thing(self, camera: int, body: int, half: float) -> bool:
@@ -70,16 +73,17 @@ class Sight:
         if not self._large_enough(camera, middle, half):
             return False
         right, up = self._data.cam_xmat[camera].reshape(3, 3).T[:2] * SPREAD * half
-        points = (middle, middle + right, middle - right, middle + up, middle - up)
-        return sum(hit == body for hit, _ in self._hits(camera, points)) >= LEAST_POINTS
+        return self._hits(camera, _about(middle, right, up)).count(body) >= LEAST_POINTS
 
-    def _sees_handle(self, camera: int, site: int) -> bool:
-        middle, along = self._data.site_xpos[site], self._data.site_xmat[site].reshape(3, 3)[:, 0] * HANDLE_M
-        door = int(self._model.site_bodyid[site])
-        if not self._large_enough(camera, middle, HANDLE_M):
-            return False
-        hits = self._hits(camera, (middle, middle + along, middle - along))
-        return sum(hit == door and off < BAR_M for hit, off in hits) >= LEAST_POINTS
+    def _sees_door(self, camera: int, body: int) -> bool:
+        """Look at the middle of each part of a door, and at four points between it and the edge."""
+        first, points = int(self._model.body_geomadr[body]), []
+        for geom in range(first, first + int(self._model.body_geomnum[body])):
+            middle, axes = self._data.geom_xpos[geom], self._data.geom_xmat[geom].reshape(3, 3).T
+            half = self._model.geom_aabb[geom, 3:]
+            if self._large_enough(camera, middle, float(half.max())):
+                points += _about(middle, *(axes[axis] * half[axis] * SPREAD for axis in np.argsort(half)[1:]))
+        return self._hits(camera, points).count(body) >= LEAST_POINTS
 
     def _large_enough(self, camera: int, point: Vector, half: float) -> bool:
         focal = self._height / 2 / self._tangent(camera)
@@ -88,18 +92,22 @@ class Sight:
     def _tangent(self, camera: int) -> float:
         return math.tan(math.radians(float(self._model.cam_fovy[camera])) / 2)
 
-    def _hits(self, camera: int, points: tuple[Vector, ...]) -> Iterator[tuple[int, float]]:
-        """Yield for each point in the picture what the ray to it meets first: its body, and how far from the point [m]."""
+    def _hits(self, camera: int, points: Iterable[Vector]) -> list[int]:
+        """Return the bodies that the rays to those of the points meet first that lie in the picture."""
         eye, tangent = self._data.cam_xpos[camera], self._tangent(camera)
-        geom = np.zeros(1, dtype=np.int32)
+        geom, found = np.zeros(1, dtype=np.int32), []
         for point in points:
             right, up, back = self._data.cam_xmat[camera].reshape(3, 3).T @ (point - eye)
             if -back < NEAREST_M or abs(up) > -back * tangent or abs(right) > -back * tangent * self._aspect:
                 continue
-            way = point - eye
-            far = mujoco.mj_ray(self._model, self._data, eye, way, DRAWN, 1, -1, geom)
+            mujoco.mj_ray(self._model, self._data, eye, point - eye, DRAWN, 1, -1, geom)
             if geom[0] >= 0:
-                yield int(self._model.geom_bodyid[geom[0]]), abs(far - 1.0) * float(np.linalg.norm(way))
+                found.append(int(self._model.geom_bodyid[geom[0]]))
+        return found
+
+
+def _about(middle: Vector, one: Vector, other: Vector) -> list[Vector]:
+    return [middle, middle + one, middle - one, middle + other, middle - other]
 
 
 def _seen(position: Vector, orientation: Vector, size: Vector) -> Seen:

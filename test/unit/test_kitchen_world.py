@@ -25,7 +25,7 @@ ATLAS, HEBE = WORLD.robots["atlas"], WORLD.robots["hebe"]
 for _name, _robot in WORLD.robots.items():
     _robot.home = {joint: limits.rest for joint, limits in RobotConfig.load(_name).joints.items()}
 WHEELS, STAGE = Wheeled(WORLD, HEBE), Stage(WORLD)
-FRIDGE, SINK = Pose2D(2.1, 1.05, math.pi / 2), Pose2D(0.4, 1.4, math.pi / 2)
+FRIDGE, OVEN, SINK = (Pose2D(x, y, math.pi / 2) for x, y in ((2.1, 1.05), (1.4, 1.18), (0.4, 1.4)))
 TICK_S = 0.05
 
 
@@ -235,6 +235,16 @@ def test_nothing_behind_a_shut_door_is_seen_and_all_behind_an_open_one() -> None
     STAGE.arrange({"fridge": Wish.OPEN, "drawer_middle": Wish.OPEN}, from_start=False)
     WORLD.advance(0.2)
     assert inside <= seen("hebe") and "vitamins" in seen("atlas")
+
+
+def test_an_open_door_is_seen_though_it_hides_its_handle() -> None:
+    for point, door in ((FRIDGE, "fridge"), (OVEN, "oven")):
+        HEBE.put(point)
+        for wish in (Wish.SHUT, Wish.OPEN):
+            STAGE.arrange({door: wish}, from_start=False)
+            WORLD.advance(0.1)
+            seen = Sight(WORLD, HEBE, 320, 240).seen()
+            assert seen[f"{door}_handle"].position == pytest.approx(WORLD.objects()[f"{door}_handle"][0]), (door, wish)
 
 
 def test_what_is_beside_the_picture_or_hidden_by_the_robot_itself_is_not_seen() -> None:

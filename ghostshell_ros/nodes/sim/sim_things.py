@@ -12,7 +12,8 @@ from ghostshell_ros.wire.qos import MEASUREMENTS
 class SimThings:
     """Publish `things` (vision_msgs/Detection3DArray, frame map) while somebody subscribes.
 
-    It tells of each thing and door handle that one of the robot's cameras sees now: its name as the class, and where it is.
+    It tells of each thing that one of the robot's cameras sees now, and of the handle of each door: the name as the class, and
+    where it is.
     """
 
     def __init__(self, sim: Simulated, sight: Sight, rate: float) -> None:
