@@ -245,9 +245,9 @@ class ArmBody:
             side.arm.stopped = stop.is_set
         try:
             self._look()
-            side, phases = self._planned(sorted(sides, key=far) if target else sides, plan)
-            if (failed := self._play_all(side, phases, plan, stop)) is not None:
-                return failed
+            for side, phases in self._planned(sorted(sides, key=far) if target else sides, plan):
+                if (failed := self._play_all(side, phases, plan, stop)) is not None:
+                    return failed
             for _ in range(math.ceil(SEEN_S / AGAIN_S)):
                 self._look()
                 if not missed():
@@ -275,6 +275,8 @@ class ArmBody:
                 return outcome(result, f"stopped on the way, {self._told()}")
             if isinstance(phase, Move):
                 played = phase
+                if side.hands.held and not self._grips(side):
+                    break
             elif phase.around and not self._grips(side):
                 side.hands.take("")
                 self._let_go(side, played, stop)
@@ -290,19 +292,35 @@ class ArmBody:
         held = self.held()
         return f"holding {held}" if held else "with an empty hand"
 
-    def _planned(self, sides: Sequence[_Side], plan: Plan) -> tuple[_Side, list[Phase]]:
-        """Return the first arm that has a plan, and it. Raises ArmError or SceneryError with the reasons of all."""
+    def _planned(self, sides: Sequence[_Side], plan: Plan) -> list[tuple[_Side, list[Phase]]]:
+        """Return the plan of the first arm that has one, after those that draw the other arms in, out of its way.
+
+        Raises ArmError or SceneryError with the reasons of all arms.
+        """
         why = dict[str, str]()
         for side in sides:
             try:
+                aside = [(other, self._aside(other)) for other in self._arms if other is not side]
                 start = self._start(side)
                 freed = side.hands.free(start)
                 phases = plan(side, freed[-1].path[-1] if freed and isinstance(freed[-1], Move) else start)
-                return side, freed + phases if phases else []
+                return [*aside, (side, freed + phases)] if phases else []
             except ArmError as error:
                 why[side.name] = str(error)
+                self._look()
         reasons = list(dict.fromkeys(why.values()))
         raise ArmError(reasons[0] if len(reasons) == 1 else "; ".join(f"{name} arm: {text}" for name, text in why.items()))
+
+    def _aside(self, side: _Side) -> list[Phase]:
+        """Return how an arm that does nothing now is drawn in, and take it to be there. Raises ArmError."""
+        start = self._start(side)
+        if np.abs(start - side.rest).max() < CLOSE_RAD or side.hands.held:
+            return []
+        phases = side.hands.free(start)
+        begin = phases[-1].path[-1] if phases and isinstance(phases[-1], Move) else start
+        phases += side.hands.draw_in(side.rest, begin)
+        side.arm.be_at(side.rest)
+        return phases
 
     def _has_moved(self, phase: Phase) -> bool:
         return isinstance(phase, Look) and bool(np.linalg.norm(self.around.position(phase.name) - phase.position) > MOVED_M)
@@ -317,7 +335,8 @@ class ArmBody:
         times = [k * SAMPLE_S for k in range(1, math.ceil(motion.duration_s / SAMPLE_S) + 1)]
         if not times:
             return DriverResult(ok=True)
-        return self._send(side.config.joints, times, [motion.sample(t).tolist() for t in times], stop, NEAR_RAD)
+        tolerance = 0.0 if move.pressing else NEAR_RAD
+        return self._send(side.config.joints, times, [motion.sample(t).tolist() for t in times], stop, tolerance)
 
     def _grip(self, side: _Side, grip: Grip, stop: StopEvent) -> DriverResult:
         fingers = side.config.fingers

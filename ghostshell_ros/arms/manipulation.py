@@ -25,8 +25,8 @@ NEAR_M, LIFT_M = 0.11, 0.15
 """The hand comes from so far, and goes away so far."""
 OUT_M, OVER_M = 0.22, 0.03
 """A level hand, as in a shelf, comes in and goes out so far, with what it holds so far above the surface."""
-SLOW, PULLING = 0.4, 0.25
-"""Shares of the joints' speed beside things, and with a handle in the hand."""
+SLOW, PULLING, CARRYING = 0.4, 0.25, 0.5
+"""Shares of the joints' speed beside things, with a handle and with a thing in the hand."""
 PRESSED = 0.03
 """A door that is shut is pressed on by this share of its way."""
 MOST_TRIED, MOST_STARTS, MOST_SPOTS = 40, 2, 16
@@ -44,10 +44,11 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Move:
-    """Move the arm along joints, at a share of its speed."""
+    """Move the arm along joints, at a share of its speed; `pressing` against something, it need not come quite to the end."""
 
     path: Sequence[Vector]
     speed: float = 1.0
+    pressing: bool = False
 
 
 @dataclass(frozen=True)
@@ -94,8 +95,8 @@ class Manipulator:
         tries = (
             (grasp, start)
             for grasp in self._around.grasps(thing)
-            for far in ((OUT_M, NEAR_M) if _level(grasp) else (NEAR_M,))
-            for start in self._starts(grasp.back(far), q)
+            for begin in ([_out(grasp), grasp.back(NEAR_M)] if _level(grasp) else [grasp.back(NEAR_M)])
+            for start in self._starts(begin, q)
         )
         return _first(tries, lambda one: self._taking(thing, *one, q), f"take {thing}")
 
@@ -118,7 +119,7 @@ class Manipulator:
     def draw_in(self, rest: Vector, q: Vector) -> list[Phase]:
         """Return how to bring the arm to rest; what the hand holds stays as upright as it was taken. Raises ArmError."""
         if not self.held or self._around.rolls(self.held):
-            return [Move(self.arm.way(q, rest))]
+            return [Move(self.arm.way(q, rest), CARRYING if self.held else 1.0)]
         home = np.array(self.arm.hand(rest).position)
         goals = [self._upright(home + (0.0, 0.0, up), k) for up in (0.0, 0.1, -0.1) for k in range(len(YAWS))]
         tries = (start for pose in goals for start in self._starts(pose, q))
@@ -126,7 +127,7 @@ class Manipulator:
         def plan(start: Vector | ArmError) -> list[Phase]:
             if isinstance(start, ArmError):
                 raise start
-            return [Move(self.arm.way(q, start))]
+            return [Move(self.arm.way(q, start), CARRYING)]
 
         return _first(tries, plan, f"draw the arm in with {self.held}")
 
@@ -146,7 +147,7 @@ class Manipulator:
             away = arm.line(moved[-1], [way[-1].back(NEAR_M)], touch)
             begin = arm.way(q, start)
             held = Grip(0.0, around=f"the handle of {door}")
-            moves = Move(grasp, SLOW), held, Move(moved, PULLING), Grip(OPEN_M), Move(away, SLOW)
+            moves = Move(grasp, SLOW), held, Move(moved, PULLING, pressing=True), Grip(OPEN_M), Move(away, SLOW)
             return [Grip(OPEN_M), Move(begin), look, *moves]
 
         end = to if to > SHUT else to - PRESSED
@@ -196,19 +197,19 @@ class Manipulator:
         begin = arm.way(q, start)
         with self._holding("", down[-1]):
             away = self._leaving(down[-1], way[-1], [held, *arm.touches(down[-1])])
-        return [Grip(0.0, around=held), Move(begin), Move(down, SLOW), Grip(OPEN_M, holds=""), Move(away, SLOW)]
+        return [Grip(0.0, around=held), Move(begin, CARRYING), Move(down, SLOW), Grip(OPEN_M, holds=""), Move(away, SLOW)]
 
     def _ways_to(self, pose: HandPose) -> list[list[HandPose]]:
         """Return straight ways to where something is put: from the front for a level hand, from above."""
         above, over = pose.moved((0.0, 0.0, NEAR_M)), pose.moved((0.0, 0.0, OVER_M))
-        return [[over.back(OUT_M), over, pose], [above, pose]] if _level(pose) else [[above, pose]]
+        return [[_out(over), over, pose], [above, pose]] if _level(pose) else [[above, pose]]
 
     def _leaving(self, q: Vector, pose: HandPose, touch: Iterable[str]) -> list[Vector]:
         """Return the way off a thing: up, or for a level hand back, and the other way where that is not free."""
         allowed, over = list(touch), pose.moved((0.0, 0.0, OVER_M))
         ways = [[pose.moved((0.0, 0.0, LIFT_M))], [over, over.back(LIFT_M)]]
         if _level(pose):
-            ways = [[over, over.back(OUT_M)], *ways[::-1]]
+            ways = [[over, _out(over)], *ways[::-1]]
         for way in ways[:-1]:
             try:
                 return self.arm.line(q, way, allowed)
@@ -250,6 +251,12 @@ def _pointing(pose: HandPose) -> Vector:
 def _level(pose: HandPose) -> bool:
     """Return whether a hand points to the side rather than up or down."""
     return math.hypot(*_pointing(pose)[:2]) > LEVEL
+
+
+def _out(pose: HandPose) -> HandPose:
+    """Return the pose so far back, level, that the hand is out of a shelf."""
+    x, y, _ = _pointing(pose)
+    return pose.moved((-OUT_M * x / math.hypot(x, y), -OUT_M * y / math.hypot(x, y), 0.0))
 
 
 def _about_z(yaw: float) -> Vector:

@@ -28,8 +28,9 @@ APART_M = 0.012
 """Room between two things."""
 ABOVE_M = 0.004
 """A thing is let go so far above its surface."""
-YAWS = 8
-"""Ways to turn the hand for a round thing."""
+YAWS, TILT = 8, math.radians(50.0)
+"""Ways to turn the hand for a round thing in half a turn, and how far a tilted hand is from pointing down [rad]."""
+UP = np.array([0.0, 0.0, 1.0])
 TALL, TALL_M = 1.2, 0.05
 """A thing that is so much higher than wide, and at least so high, may be taken from the side."""
 
@@ -199,7 +200,11 @@ class Surroundings:
         return bool(self.model.geom_type[geom] == mujoco.mjtGeom.mjGEOM_SPHERE)
 
     def grasps(self, thing: str) -> list[HandPose]:
-        """Return poses in which a hand may take a thing, from above first, then from the sides where it is tall."""
+        """Return poses in which a hand may take a thing: from above, tilted, and from the side where it is tall.
+
+        A robot that drives serves shelves, which no hand reaches from above: it takes things from the side first, best where it
+        looks.
+        """
         body = self._bodies[thing]
         at, half = self.position(thing), self.half_size(thing)
         turn = self.data.xmat[body].reshape(3, 3)
@@ -208,16 +213,19 @@ class Surroundings:
         beside = [k for k in range(3) if k != up]
         box = self.model.geom_type[int(self.model.body_geomadr[body])] == mujoco.mjtGeom.mjGEOM_BOX
         if not box and math.isclose(half[beside[0]], half[beside[1]], rel_tol=1e-3):
-            across = [np.array([math.cos(a), math.sin(a), 0.0]) for a in np.arange(YAWS) * math.pi / YAWS]
+            across = [np.array([math.cos(a), math.sin(a), 0.0]) for a in np.arange(2 * YAWS) * math.pi / YAWS]
         else:
             narrow = sorted(beside, key=lambda k: float(half[k]))
             across = [sign * turn[:, k] for k in narrow if 2 * half[k] <= GRIP_M for sign in (1.0, -1.0)]
-        low = at + np.array([0.0, 0.0, max(0.0, FINGER_M - height)])
-        poses = [HandPose.of(low, y, (0.0, 0.0, -1.0)) for y in across]
-        if height > TALL * float(half[beside].min()) and 2 * height > TALL_M:
-            sides = [*across, *(-y for y in across)] if not box else across
-            poses += [HandPose.of(at, y, np.cross(y, (0.0, 0.0, 1.0))) for y in sides]
-        return poses
+        away = at - self.position("base_link")
+        across.sort(key=lambda y: -float(np.dot(np.cross(y, UP), away)))
+        low = at + UP * max(0.0, FINGER_M - height)
+        above = [HandPose.of(low, y, -UP) for y in across]
+        sides = [y for y in across if np.dot(np.cross(y, UP), away) > 0.0]
+        tilted = [HandPose.of(low, y, np.cross(y, UP) * math.sin(TILT) - UP * math.cos(TILT)) for y in sides]
+        tall = height > TALL * float(half[beside].min()) and 2 * height > TALL_M
+        level = [HandPose.of(at, y, np.cross(y, UP)) for y in sides] if tall else []
+        return [*level, *tilted, *above] if self.base.stop > self.base.start else [*above, *tilted, *level]
 
     def spots(self, space: str, thing: str) -> list[Vector]:
         """Return where the middle of a thing may stand in a space, the freest first; over a bin, where it is dropped [m]."""

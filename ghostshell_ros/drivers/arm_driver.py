@@ -24,7 +24,7 @@ REACHED_M, STILL_M, STILL_S = 0.002, 0.0005, 0.3
 
 
 class ArmDriver(MoveJointsDriver):
-    """Serve what `MoveJointsDriver` serves, and `<arm>_gripper_controller/gripper_cmd` (control_msgs/GripperCommand) for each arm.
+    """Serve what `MoveJointsDriver` serves, and for each arm `<arm>_gripper_controller/gripper_cmd`, a GripperCommand.
 
     `position` is the gap between the fingers [m]. A `max_effort` above 0 stops their set-points when a finger's measured effort
     reaches it; the servos' own bound holds always. A goal succeeds when the gap is reached, and when the fingers have stalled,
