@@ -471,6 +471,11 @@ def test_without_observer_or_summarizer_it_goes_on_by_outcomes_and_says_so(layer
     assert set(kitchen.degraded()) == {layer.value}
 
 
+def test_the_planner_is_told_the_newest_reasons_alone() -> None:
+    kitchen = Kitchen(answers(["I would rather not."] * 40), max_rejections=12).run(2000)
+    assert max(map(len, feedback(kitchen))) == 5 and kitchen.ended[0][0] == TaskCode.TURN_LIMIT
+
+
 @pytest.mark.parametrize(
     ("says", "code", "asked"),
     [

@@ -76,9 +76,7 @@ class ClosedLoopPlanning:
             self._void = True
             self._stop_asking()
             self._feedback.append(f"the process was interrupted: {shown(event.cause, SHOWN_WHY)}")
-            for step in self._running:
-                self._unsee(step.action, "INTERRUPTED")
-            self._waiting, self._running, self._claim = [], [], None
+            self._waiting, self._claim = [], None
         elif isinstance(event, Restarted):
             self._void, self._rejections, self._failures = False, 0, 0
             self._resume()
@@ -184,7 +182,11 @@ class ClosedLoopPlanning:
         self._running.remove(step)
         self._world.ended(step.action, call)
         feedback = f"{call.outcome_name}: {shown(call.told, SHOWN_WHY)}" if call.told else call.outcome_name
-        self._unsee(step.action, feedback)
+        if not self._open:
+            self._unseen.append((step.action, feedback))
+            self._ended_s = {name: robot.steady_now() for name, robot in self._robots.items()}
+            self._look_by_s = self._io.clock.now() + LOOK_S
+            self._io.clock.call_later(LOOK_S, self._go_on)
         if call.outcome is Outcome.DONE:
             self._rejections = self._failures = 0
             self._acted, self._fault = True, ""
@@ -195,14 +197,6 @@ class ClosedLoopPlanning:
             if self._failures >= self._io.settings["closed_loop.max_failures"]:
                 self._end(int(TaskCode.CALL_FAILED), self._fault)
         self._go_on()
-
-    def _unsee(self, action: Action, feedback: str) -> None:
-        """Have somebody look at what has come of an action, and remember it."""
-        if not self._open:
-            self._unseen.append((action, feedback))
-            self._ended_s = {name: robot.steady_now() for name, robot in self._robots.items()}
-            self._look_by_s = self._io.clock.now() + LOOK_S
-            self._io.clock.call_later(LOOK_S, self._go_on)
 
     def _reject(self, why: str) -> None:
         """Have it planned again, unless that has led to nothing too often."""

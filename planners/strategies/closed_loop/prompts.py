@@ -39,8 +39,8 @@ from planners.strategies.closed_loop.memory import Entry
 from planners.strategies.closed_loop.pictures import Pictures
 from planners.strategy import RobotView, Task
 
-WHOLE_ENTRIES, SHORT_CHARS, MAX_CHARS = 3, 160, 1200
-"""Entries of HISTORY whose observation stands whole, length of the others', and of any text of a model that is repeated."""
+WHOLE_ENTRIES, MAX_CHARS, SHORT_CHARS = 3, 1200, 160
+"""Newest entries of HISTORY, length of their observations, and of all others."""
 MAX_CALLS = 5
 """Calls of a plan in the closed loop."""
 _FRONTS = {layer: text_beside(__file__, f"{layer}_rules.txt") for layer in (Layer.OBSERVER, Layer.SUMMARIZER, Layer.CRITIC)}
@@ -93,7 +93,7 @@ class Prompts:
             remembered(self.memory),
             self._names(),
             self._believed(),
-            block("SEEN", filter(None, [seen[:MAX_CHARS]]), f"by the observer; {DATA}"),
+            block("SEEN", filter(None, [seen]), f"by the observer; {DATA}"),
             self._images(pictures),
             self._observations(),
             block("RUNNING", map(str, running), "is being done"),
@@ -108,7 +108,7 @@ class Prompts:
             self._images(pictures),
             self._observations(),
             block("RUNNING", map(str, running), "is being done"),
-            block("ACTION", [str(action)]) if action is not None else block("CLAIM", [claim[:MAX_CHARS]], DATA),
+            block("ACTION", [str(action)]) if action is not None else block("CLAIM", [claim], DATA),
         )
 
     def _asked(self) -> str:
