@@ -69,6 +69,12 @@ class Cameras:
         seen = {("seen", thing, robot) for robot in ROBOTS for thing in self.view(kitchen, robot).things}
         return Moment(at, frozenset(seen | set(kitchen.facts())))
 
+    def places(self, kitchen: Kitchen) -> dict[str, tuple[float, float, float]]:
+        """Return where the middle of each thing is [m]."""
+        self._arrange(kitchen)
+        x, y, z = zip(*(self._data.body(thing).xpos.tolist() for thing in kitchen.things), strict=True)
+        return dict(zip(kitchen.things, zip(x, y, z, strict=True), strict=True))
+
     def _seen(self, kitchen: Kitchen, robot: str) -> View:
         self._arrange(kitchen)
         self._renderer.update_scene(self._data, CAMERAS[robot])
