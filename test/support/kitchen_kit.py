@@ -8,7 +8,7 @@ import io
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
+from functools import lru_cache, partial
 from types import SimpleNamespace
 from typing import Any, Literal
 
@@ -107,18 +107,24 @@ class Room:
 
     def picture(self) -> bytes:
         """Return the kitchen as a PNG: a square for each space and, in it, for each thing that is in sight."""
-        picture = Pillow.new("RGB", (320, 200), (200, 200, 200))
-        draw = ImageDraw.Draw(picture)
-        for space, (x, y) in PLACES.items():
-            shade = (60, 60, 60) if self.doors.get(space) == "shut" else (240, 240, 240)
-            draw.rectangle((x, y, x + 70, y + 60), fill=shade)
-        for index, (thing, where) in enumerate(self.things.items()):
-            if where in PLACES and self.in_sight(thing):
-                x, y = PLACES[where]
-                draw.rectangle((x + 5 + 20 * index, y + 20, x + 20 + 20 * index, y + 35), fill=COLOURS[thing])
-        buffer = io.BytesIO()
-        picture.save(buffer, format="PNG")
-        return buffer.getvalue()
+        shown = {thing: where for thing, where in self.things.items() if where in PLACES and self.in_sight(thing)}
+        shut = frozenset(door for door, state in self.doors.items() if state == "shut")
+        return _drawn(tuple(sorted(shown.items())), shut)
+
+
+@lru_cache(maxsize=256)
+def _drawn(things: tuple[tuple[str, str], ...], shut: frozenset[str]) -> bytes:
+    picture = Pillow.new("RGB", (320, 200), (200, 200, 200))
+    draw = ImageDraw.Draw(picture)
+    for space, (x, y) in PLACES.items():
+        draw.rectangle((x, y, x + 70, y + 60), fill=(60, 60, 60) if space in shut else (240, 240, 240))
+    for thing, where in things:
+        x, y = PLACES[where]
+        x += 5 + 20 * list(COLOURS).index(thing)
+        draw.rectangle((x, y + 20, x + 15, y + 35), fill=COLOURS[thing])
+    buffer = io.BytesIO()
+    picture.save(buffer, format="PNG")
+    return buffer.getvalue()
 
 
 class View:

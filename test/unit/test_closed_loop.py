@@ -563,11 +563,11 @@ def test_prompts_are_bounded_whatever_models_and_skills_say() -> None:
         text = judgement(True, chatter) if asked.layer is Layer.CRITIC else chatter
         return Says(plan('wave(robot="atlas")', subgoal=chatter) if asked.layer is Layer.PLANNER else text, rate=1e6)
 
-    kitchen = Kitchen(answer, critic="always", max_plans=40, max_failures=100)
-    for n in range(400):
+    kitchen = Kitchen(answer, critic="always", max_plans=12, max_failures=100)
+    for n in range(100):
         kitchen.at(n * 1.0, lambda: kitchen.fails.update({"atlas.wave()": chatter}))
     kitchen.run(2000)
-    assert len(kitchen.asked(Layer.PLANNER)) == 40
+    assert len(kitchen.asked(Layer.PLANNER)) == 12
     assert max(tokens_in(q.request.messages[-1].text) for q in kitchen.model.questions) < 6000
 
 
