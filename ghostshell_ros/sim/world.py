@@ -241,7 +241,7 @@ def _compiled(paths: Mapping[str, Path], surroundings: Path | None) -> mujoco.Mj
     whole = mujoco.MjSpec.from_file(str(surroundings)) if surroundings else mujoco.MjSpec()
     parts = {name: mujoco.MjSpec.from_file(str(path)) for name, path in paths.items()}
     finest = min(parts.values(), key=lambda part: part.option.timestep)
-    for setting in ("timestep", "integrator", "cone", "impratio"):
+    for setting in ("timestep", "integrator", "cone", "impratio", "noslip_iterations"):
         setattr(whole.option, setting, getattr(finest.option, setting))
     every = sum(FIRST_BIT << i for i in range(len(parts)))
     for i, (name, part) in enumerate(parts.items()):

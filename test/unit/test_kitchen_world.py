@@ -65,6 +65,9 @@ def test_each_robot_has_its_own_names_and_commands() -> None:
     WORLD.advance(2.0)
     assert ATLAS.joint_positions()["joint1"] == pytest.approx(0.6, abs=0.02)
     assert HEBE.joint_positions() == pytest.approx(before, abs=1e-3) and HEBE.speed() < 0.01
+    alone, both = (w.model.opt for w in (SimWorld("robots/hebe/hebe.xml", world="kitchen"), WORLD))
+    for setting in ("timestep", "integrator", "cone", "impratio", "noslip_iterations"):
+        assert getattr(both, setting) == getattr(alone, setting), "physics is the same with others around"
     assert set(ATLAS.cameras()) == {"film", "table_camera", "wrist_camera"} and "hebe/head_camera" in WORLD.cameras()
 
 
