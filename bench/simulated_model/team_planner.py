@@ -142,10 +142,8 @@ class Planner:
         self._carry(robot, thing, where, to)
 
     def _between(self, where: str, to: str) -> str:
-        reach = [name for name, robot in self.robots.items() if to in robot.spaces and where in (name, *robot.spaces)]
-        return next(
-            (name for name in reach if self.believed.held(name) == thing_of(self.believed, where)), next(iter(reach), "")
-        )
+        """Return who reaches both places, or holds the thing already and reaches the other."""
+        return next((n for n, robot in self.robots.items() if to in robot.spaces and where in (n, *robot.spaces)), "")
 
     def _carry(self, robot: str, thing: str, where: str, to: str) -> None:
         if where != robot:
@@ -193,11 +191,6 @@ class Planner:
             raise FullError
         self.acts.append(Act(robot, skill, arguments))
         self.believed.suppose(self.acts[-1])
-
-
-def thing_of(believed: Believed, robot: str) -> str:
-    """Return the thing that a robot holds; a word that names none for what is no robot."""
-    return believed.held(robot) or " "
 
 
 def mistaken(acts: Sequence[Act], robots: Mapping[str, Abilities], chance: random.Random) -> tuple[list[str], list[Mistake]]:

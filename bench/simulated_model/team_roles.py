@@ -5,7 +5,6 @@ bytes of its pictures alone."""
 from __future__ import annotations
 
 import random
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -15,7 +14,7 @@ from bench.simulated_model.prompt import Question
 from bench.simulated_model.team_belief import Act, Believed, point_of
 from bench.simulated_model.team_goals import Goal, goals_of
 from bench.simulated_model.team_planner import Abilities, Planner, StuckError, abilities_in, mistaken
-from bench.simulated_model.team_sight import Box, shows_anything, things_in
+from bench.simulated_model.team_sight import LOOKS, Box, shows_anything, things_in
 from planners.prompts.blocks import Layer
 
 MISSED, ALARMED = 0.1, 0.05
@@ -24,7 +23,8 @@ critic among 30 of all kinds and tells of no rate; ours."""
 TOLD_STEPS = 12
 WHOLE = "the whole plan up to the end of TASK"
 """What the planner is told in the open loop."""
-TASK_NOUNS = re.compile(r"\b(apple|orange|tea|hamburger|vitamins|green_medication|water|milk|red_medication|cup)\b")
+THINGS = tuple(look.split()[0] for look in LOOKS)
+"""Names of what it knows."""
 
 
 def answer(question: Question, chance: random.Random) -> str:
@@ -102,7 +102,7 @@ class Kitchen:
 
     @property
     def goals(self) -> list[Goal]:
-        return goals_of(self.question.instruction, _THINGS)
+        return goals_of(self.question.instruction, THINGS)
 
     @property
     def wanted(self) -> list[str]:
@@ -114,18 +114,14 @@ class Kitchen:
         return abilities_in(self.question.system)
 
 
-_THINGS = tuple(TASK_NOUNS.pattern.partition("(")[2].rpartition(")")[0].split("|"))
-
-
 # -- observer and summarizer --------------------------------------------------------------------------------------------------
 
 
 def _observe(kitchen: Kitchen, chance: random.Random) -> str:
     """Return a paragraph: what the task is about first, since the memory shortens it."""
-    seen = {s.thing for s in kitchen.sightings} - set(kitchen.hands.values())
-    seen |= {t for t in {s.thing for s in kitchen.sightings} if t in kitchen.spaces}
+    seen = {s.thing for s in kitchen.sightings if s.thing in kitchen.spaces}
     order = sorted(seen, key=lambda thing: (thing not in kitchen.wanted, thing))
-    parts = [f"{thing} in {kitchen.spaces[thing]}" for thing in order if thing in kitchen.spaces]
+    parts = [f"{thing} in {kitchen.spaces[thing]}" for thing in order]
     sentences = [f"In sight: {', '.join(parts) or 'nothing'}."]
     sentences += [f"{robot} holds {'the ' + thing if thing else 'nothing'}." for robot, thing in kitchen.hands.items()]
     doors = dict(door for told in kitchen.sensed for door in (told.get("doors") or {}).items())
