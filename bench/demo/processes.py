@@ -66,7 +66,8 @@ class ProcessView:
         """Return its questions and its calls as bars."""
         origin_s, bars = self.origin_s or 0.0, []
         for question in process.questions:
-            layer, answer = question.layer.upper(), question.answer
+            layer, answer = question.layer, question.answer
+            layer = layer.upper() if len(layer) <= len("s1p") else layer
             told = "running" if answer is None else "DROPPED" if answer.unwanted else "FAILED" if answer.failed else "ANSWERED"
             end_s = None if question.ended_s is None else question.ended_s - origin_s
             bars.append(Bar((layer + THINKS,), layer, question.begun_s - origin_s, end_s, told))
