@@ -10,7 +10,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeAlias
 
-from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo, field_validator, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, PrivateAttr, ValidationInfo, field_validator, model_validator
 
 from skill_kernel.config.observation import FieldConfig, FieldName, RoomConfig, checked_fields, default_fields
 from skill_kernel.config.sections import Positive, Section, nearest, shaped, shown
@@ -177,6 +177,8 @@ class RobotConfig(Section):
     """Answers that prompts show, by what they answer: whole streams, first actions, plans of System 2, steps of System 1."""
     resume_motion: Annotated[str, AfterValidator(_way_back)] = ""
     """Call that brings the robot to where it stood, with {x_m}, {y_m} and {yaw_deg} of its pose; empty for none."""
+    _folder: Path = PrivateAttr(default_factory=Path)
+    """Where its file lies."""
 
     @field_validator("drivers")
     @classmethod
@@ -217,6 +219,7 @@ class RobotConfig(Section):
         path = find_robot(name_or_path)
         try:
             robot = checked(cls, read_mapping(path, strict=False), path)
+            robot._folder = path.resolve().parent
         except RecordError as error:
             raise RobotConfigError(f"robot file {error}") from error
         if _is_path(name_or_path) and str(path.resolve().parent) not in sys.path:
@@ -249,10 +252,13 @@ class RobotConfig(Section):
         return self.file(self.model, "model")
 
     def file(self, name: str, what: str) -> Path:
-        """Return where a file that the robot names lies. Raises RobotConfigError when it is not there."""
+        """Return where a file that the robot names lies: beside its own file, or of those that are shipped.
+
+        Raises RobotConfigError when it is not there.
+        """
         tried = [Path(name)] if Path(name).is_absolute() else []
         if not tried:
-            tried = [_SOURCE / "ghostshell_ros" / name, *(share / name for share in _shares())]
+            tried = [self._folder / name, _SOURCE / "ghostshell_ros" / name, *(share / name for share in _shares())]
         for path in tried:
             if is_file(path):
                 return path

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 try:
     from ghostshell_ros.arms.arm import Arm, ArmError, PlanningStopped
-    from ghostshell_ros.arms.manipulation import OPEN_M, Grip, Look, Manipulator, Move, Phase
+    from ghostshell_ros.arms.manipulation import Grip, Look, Manipulator, Move, Phase
     from ghostshell_ros.arms.motion import PathMotion
 except ImportError as error:
     raise ImportError(f"{error}; arms need more: pip install -r requirements/arms.txt") from error
@@ -30,6 +30,8 @@ SAMPLE_S = 0.04
 """Time between two set-points of a plan; the driver joins them by straight lines."""
 GRIP_S, SETTLE_S = 0.6, 0.4
 """Times in which the fingers open or shut, and in which they take hold or let go."""
+SPARE_M = 0.004
+"""The fingers at rest, which is open, are so much wider than what they take."""
 EMPTY_M = 0.004
 """Fingers that are together no further from shut hold nothing."""
 CLOSE_RAD = 0.2
@@ -47,7 +49,7 @@ LOOSE_M = 0.003
 
 
 class _Side:
-    """One arm of a body: its configuration, its speeds and rest [rad/s, rad], and what plans for it."""
+    """One arm of a body: its configuration, its speeds, rest and open fingers [rad/s, rad, m], and what plans for it."""
 
     arm: Arm
     hands: Manipulator
@@ -61,11 +63,12 @@ class _Side:
             )
         self.speeds = [robot.joints[joint].max_velocity for joint in config.joints]
         self.rest = np.array([robot.joints[joint].rest for joint in config.joints])
+        self.opened = [robot.joints[finger].rest for finger in config.fingers]
 
     def load(self, robot: RobotConfig, around: Surroundings) -> None:
         """Load the arm. Raises ArmError."""
         self.arm = Arm(robot.model_path(), around, self.config.joints, self.config.hand)
-        self.hands = Manipulator(self.arm, around)
+        self.hands = Manipulator(self.arm, around, sum(self.opened) - SPARE_M)
 
 
 Plan: TypeAlias = Callable[[_Side, Vector], list[Phase]]
@@ -327,7 +330,7 @@ class ArmBody:
 
     def _let_go(self, side: _Side, taken: Move | None, stop: StopEvent) -> None:
         """Open the fingers after a slip, and go back the way on which the hand took hold."""
-        if self._grip(side, Grip(OPEN_M), stop).ok and taken is not None:
+        if self._grip(side, Grip(True), stop).ok and taken is not None:
             self._play(side, Move(taken.path[::-1], taken.speed), stop)
 
     def _play(self, side: _Side, move: Move, stop: StopEvent) -> DriverResult:
@@ -341,12 +344,13 @@ class ArmBody:
     def _grip(self, side: _Side, grip: Grip, stop: StopEvent) -> DriverResult:
         fingers = side.config.fingers
         before = self._senses.joint_positions()
-        result = self._send(fingers, [GRIP_S, GRIP_S + SETTLE_S], [[grip.width] * len(fingers)] * 2, stop)
+        goal = side.opened if grip.opens else [0.0] * len(fingers)
+        result = self._send(fingers, [GRIP_S, GRIP_S + SETTLE_S], [goal, goal], stop)
         if grip.holds and not result.ok:
             # Stopped half way: it holds what keeps the fingers further apart than they were told to be by then.
             share = min(1.0, result.values.get("completed_s", 0.0) / GRIP_S)
             after = self._senses.joint_positions()
-            wider = (after[f] - before[f] - (grip.width - before[f]) * share for f in fingers)
+            wider = (after[f] - before[f] - (to - before[f]) * share for f, to in zip(fingers, goal, strict=True))
             if sum(wider) < LOOSE_M:
                 return result
         if grip.holds is not None:

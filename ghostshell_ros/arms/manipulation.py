@@ -19,8 +19,6 @@ from ghostshell_ros.arms.surroundings import HandPose, Surroundings
 
 Vector = npt.NDArray[np.float64]
 
-OPEN_M = 0.042
-"""Way of each finger from shut for an open hand."""
 NEAR_M, LIFT_M = 0.11, 0.15
 """The hand comes from so far, and goes away so far."""
 OUT_M, OVER_M = 0.22, 0.03
@@ -53,10 +51,12 @@ class Move:
 
 @dataclass(frozen=True)
 class Grip:
-    """Move each finger so far from shut [m]. `around`: what must be between them then; `holds`: what the hand holds then, None
-    for as before."""
+    """Open the fingers as they are at rest, or shut them.
 
-    width: float
+    `around`: what must be between them then; `holds`: what the hand holds then, None for as before.
+    """
+
+    opens: bool
     around: str = ""
     holds: str | None = None
 
@@ -75,8 +75,9 @@ Phase: TypeAlias = Move | Grip | Look
 class Manipulator:
     """Plan for one arm. `held` is the thing in its hand, "" for none; who performs the phases keeps it true."""
 
-    def __init__(self, arm: Arm, around: Surroundings) -> None:
-        self.arm, self._around = arm, around
+    def __init__(self, arm: Arm, around: Surroundings, wide: float) -> None:
+        """Plan for an arm whose open fingers take things of that width [m]."""
+        self.arm, self._around, self._wide = arm, around, wide
         self.held = ""
         self._taken = HandPose((0.0, 0.0, 0.0), (1.0, 0.0, 0.0, 0.0))
         self._below = np.zeros(3)
@@ -92,9 +93,12 @@ class Manipulator:
 
     def pick(self, thing: str, q: Vector) -> list[Phase]:
         """Return how to take a thing, with the joints at `q`. Raises ArmError."""
+        grasps = self._around.grasps(thing, self._wide)
+        if not grasps:
+            raise ArmError(f"{thing} is too wide for the fingers, which take {self._wide:.3f} m")
         tries = (
             (grasp, start)
-            for grasp in self._around.grasps(thing)
+            for grasp in grasps
             for begin in ([_out(grasp), grasp.back(NEAR_M)] if _level(grasp) else [grasp.back(NEAR_M)])
             for start in self._starts(begin, q)
         )
@@ -146,9 +150,9 @@ class Manipulator:
             moved = arm.line(grasp[-1], way[1:], touch)
             away = arm.line(moved[-1], [way[-1].back(NEAR_M)], touch)
             begin = arm.way(q, start)
-            held = Grip(0.0, around=f"the handle of {door}")
-            moves = Move(grasp, SLOW), held, Move(moved, PULLING, pressing=True), Grip(OPEN_M), Move(away, SLOW)
-            return [Grip(OPEN_M), Move(begin), look, *moves]
+            held = Grip(False, around=f"the handle of {door}")
+            moves = Move(grasp, SLOW), held, Move(moved, PULLING, pressing=True), Grip(True), Move(away, SLOW)
+            return [Grip(True), Move(begin), look, *moves]
 
         end = to if to > SHUT else to - PRESSED
         ways = [self._around.handle_way(door, end, follow) for follow in ((1.0,) if known.slides else FOLLOWED)]
@@ -166,7 +170,7 @@ class Manipulator:
                 away = Move(self.arm.line(q, [goal], touched), SLOW)
             except ArmError:
                 continue
-            return [away] if self.held else [Grip(OPEN_M), away]
+            return [away] if self.held else [Grip(True), away]
         raise ArmError(f"the arm touches {touched[0]} and finds no way off it; move it back by hand")
 
     # -- one try ------------------------------------------------------------------------------------------------------
@@ -186,8 +190,8 @@ class Manipulator:
         begin = arm.way(q, start)
         with self._holding(thing, taken[-1]):
             away = self._leaving(taken[-1], grasp, arm.touches(taken[-1]))
-        grip = Grip(0.0, around=thing, holds=thing)
-        return [Grip(OPEN_M), Move(begin), look, Move(taken, SLOW), grip, Move(away, SLOW)]
+        grip = Grip(False, around=thing, holds=thing)
+        return [Grip(True), Move(begin), look, Move(taken, SLOW), grip, Move(away, SLOW)]
 
     def _putting(self, way: Sequence[HandPose], start: Vector | ArmError, q: Vector) -> list[Phase]:
         if isinstance(start, ArmError):
@@ -197,7 +201,7 @@ class Manipulator:
         begin = arm.way(q, start)
         with self._holding("", down[-1]):
             away = self._leaving(down[-1], way[-1], [held, *arm.touches(down[-1])])
-        return [Grip(0.0, around=held), Move(begin, CARRYING), Move(down, SLOW), Grip(OPEN_M, holds=""), Move(away, SLOW)]
+        return [Grip(False, around=held), Move(begin, CARRYING), Move(down, SLOW), Grip(True, holds=""), Move(away, SLOW)]
 
     def _ways_to(self, pose: HandPose) -> list[list[HandPose]]:
         """Return straight ways to where something is put: from the front for a level hand, from above."""

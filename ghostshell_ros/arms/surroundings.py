@@ -18,8 +18,6 @@ Quaternion = tuple[float, float, float, float]
 Pose = tuple[Sequence[float], Sequence[float]]
 """Position in m and orientation (w, x, y, z) in the world."""
 
-GRIP_M = 0.080
-"""Width of a thing that the fingers can take."""
 FINGER_M = 0.018
 """The finger tips stay so far above a surface."""
 SPOT_M = 0.02
@@ -199,8 +197,9 @@ class Surroundings:
         geom = int(self.model.body_geomadr[self._bodies[thing]])
         return bool(self.model.geom_type[geom] == mujoco.mjtGeom.mjGEOM_SPHERE)
 
-    def grasps(self, thing: str) -> list[HandPose]:
-        """Return poses in which a hand may take a thing: from above, tilted, and from the side where it is tall.
+    def grasps(self, thing: str, wide: float) -> list[HandPose]:
+        """Return poses in which a hand whose fingers take so much [m] may take a thing: from above, tilted, and from the side
+        where it is tall.
 
         A robot that drives serves shelves, which no hand reaches from above: it takes things from the side first, best where it
         looks.
@@ -213,10 +212,11 @@ class Surroundings:
         beside = [k for k in range(3) if k != up]
         box = self.model.geom_type[int(self.model.body_geomadr[body])] == mujoco.mjtGeom.mjGEOM_BOX
         if not box and math.isclose(half[beside[0]], half[beside[1]], rel_tol=1e-3):
-            across = [np.array([math.cos(a), math.sin(a), 0.0]) for a in np.arange(2 * YAWS) * math.pi / YAWS]
+            around = np.arange(2 * YAWS) * math.pi / YAWS if 2 * half[beside[0]] <= wide else ()
+            across = [np.array([math.cos(a), math.sin(a), 0.0]) for a in around]
         else:
             narrow = sorted(beside, key=lambda k: float(half[k]))
-            across = [sign * turn[:, k] for k in narrow if 2 * half[k] <= GRIP_M for sign in (1.0, -1.0)]
+            across = [sign * turn[:, k] for k in narrow if 2 * half[k] <= wide for sign in (1.0, -1.0)]
         away = at - self.position("base_link")
         across.sort(key=lambda y: -float(np.dot(np.cross(y, UP), away)))
         low = at + UP * max(0.0, FINGER_M - height)

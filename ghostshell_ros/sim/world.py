@@ -47,7 +47,8 @@ class SimWorld:
     """
 
     def __init__(self, models: str | Path | Mapping[str, str | Path], *, world: str = "desk") -> None:
-        """Load a robot's model, or those of several by their names, and put them into `world` ("" for nothing).
+        """Load a robot's model, or those of several by their names, and put them into `world`: one of `WORLDS`, or an MJCF's
+        absolute path ("" for nothing).
 
         Models are absolute, or relative to `ROOT`. All that belongs to one of several robots is named `<robot>/<name>`; they
         touch each other, and the model with the least timestep says how physics is computed. Raises SimWorldError if there
@@ -58,7 +59,7 @@ class SimWorld:
         for path in paths.values():
             if not path.is_file():
                 raise SimWorldError(f"there is no model '{path}'; name it absolutely or below {ROOT}")
-        surroundings = WORLDS / f"{world}.xml"
+        surroundings = Path(world) if Path(world).is_absolute() else WORLDS / f"{world}.xml"
         if world and not surroundings.is_file():
             known = ", ".join(sorted(p.stem for p in WORLDS.glob("*.xml")))
             raise SimWorldError(f"there is no world '{world}'; the worlds are {known}")

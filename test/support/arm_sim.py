@@ -50,15 +50,16 @@ class ArmSim:
 
     def __init__(self, name: str, body: type[ArmBody] = ArmBody, **actions: Any) -> None:
         self.config = RobotConfig.load(name)
-        self.world = SimWorld(self.config.model_path(), world="kitchen")
+        arms = list(self.config.arms.values())
+        surroundings = self.config.file(arms[0].surroundings, "surroundings")
+        self.world = SimWorld(self.config.model_path(), world=str(surroundings))
         self.robot, self.data = self.world.robot, self.world.data
         self.robot.home = {joint: config.rest for joint, config in self.config.joints.items()}
         self.world.reset()
         self._start = self.world.state()
         self.stop = Stop(self.world)
-        arms = list(self.config.arms.values())
         self.fingers = [finger for arm in arms for finger in arm.fingers]
-        self.scenery = Scenery.read(self.config.file(arms[0].surroundings, "surroundings"))
+        self.scenery = Scenery.read(surroundings)
         self.most_force, self.most_beyond = 0.0, 0.0
         """Largest force of a finger [N], and how far a joint was beyond its range [rad or m]."""
         here = lambda: self.robot.base().pose  # noqa: E731

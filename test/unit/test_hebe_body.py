@@ -21,6 +21,8 @@ from skill_kernel.skills.registry import SkillRegistry
 OPEN, SHUT = 0.95, 0.0
 SPEED_MPS, TURN_RPS, STEP_S = 0.4, 0.8, 0.02
 MANY, ENOUGH = 100, 95
+REACH_M = 1.0
+"""A start is reachable where the thing is so near to a shoulder; the arm is 1.24 m long, and its hand must stay level."""
 ON_TABLE = ("apple", "orange", "hamburger", "cup", "tea", "water")
 IN_FRIDGE = ("tea", "water", "apple")
 AT = {
@@ -136,7 +138,9 @@ def pick(sim: HebeSim, rng: np.random.Generator) -> tuple[SkillReturn, bool]:
     space = str(rng.choice(("table", "fridge")))
     thing = _scattered(sim, rng, space)
     result = sim.body.pick(thing, space, sim.stop)
-    return result, sim.body.held() == thing and sim.lying()[thing] != "table"
+    hands = [sim.data.site(arm.hand).xpos for arm in sim.config.arms.values()]
+    near = min(float(np.linalg.norm(sim.data.body(thing).xpos - hand)) for hand in hands)
+    return result, sim.body.held() == thing and near < 0.06
 
 
 def place(sim: HebeSim, rng: np.random.Generator) -> tuple[SkillReturn, bool]:
@@ -175,7 +179,9 @@ def _scattered(sim: HebeSim, rng: np.random.Generator, space: str) -> str:
     doors = {space: OPEN} if space in sim.scenery.doors else {}
     placed = sim.scatter(rng, space, IN_FRIDGE if space == "fridge" else ON_TABLE, doors, arms=False)
     _stand_about(sim, rng, space)
-    return str(rng.choice(placed))
+    shoulders = [sim.data.body(f"{arm}_link1").xpos for arm in sim.config.arms]
+    reached = [t for t in placed if min(np.linalg.norm(sim.data.body(t).xpos - s) for s in shoulders) < REACH_M]
+    return str(rng.choice(reached)) if reached else _scattered(sim, rng, space)
 
 
 def _stand_about(sim: HebeSim, rng: np.random.Generator, place: str) -> None:

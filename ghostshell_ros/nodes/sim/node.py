@@ -76,7 +76,7 @@ class Sim(RuntimeNode):
         charge = 0.01 * self.declare("battery_percent", 100.0, "charge at the start [%]", 0.0, 100.0)
         things_rate = self.declare("things_rate_hz", 4.0, "what the cameras see of things a second [Hz]", 0.1, 30.0)
         truth_rate = self.declare("ground_truth_rate_hz", 10.0, "true poses of the objects a second [Hz]", 0.1, 100.0)
-        surroundings = self.declare("world", "desk", "what stands around the robot: a file's name in ghostshell_ros/sim/worlds")
+        surroundings = self.declare("world", "desk", "what stands around it: a name in ghostshell_ros/sim/worlds, or a path")
         clock = self.declare("publish_clock", False, "publish simulated time on /clock")
         viewer = self.declare("viewer", False, "open MuJoCo's viewer where there is a display")
         models = {name: config.model_path() for name, config in configs.items()}

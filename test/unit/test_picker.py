@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The example of docs/own_arm.md: an arm of five joints sorts what lies on its workbench, all of it named by its own files."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+from arm_sim import ArmSim
+
+from skill_kernel.skills.arguments import signature_text
+from skill_kernel.skills.registry import SkillRegistry
+
+PICKER = Path(__file__).resolve().parents[2] / "examples" / "picker" / "picker.yaml"
+
+
+@pytest.fixture
+def picker(monkeypatch: pytest.MonkeyPatch) -> ArmSim:
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    return ArmSim(str(PICKER))
+
+
+def test_it_sorts_into_trays_and_a_drawer(picker: ArmSim) -> None:
+    body, stop = picker.body, picker.stop
+    for deed in (
+        lambda: body.pick("ball", "bench", stop),
+        lambda: body.put("right_tray", stop),
+        lambda: body.swing("drawer", 0.95, stop),
+        lambda: body.pick("can", "bench", stop),
+        lambda: body.put("left_tray", stop),
+        lambda: body.swing("drawer", 0.0, stop),
+    ):
+        done = deed()
+        assert done.ok, done.message
+    lying = picker.lying()
+    assert (lying["ball"], lying["can"], lying["cube"]) == ("right_tray", "left_tray", "bench")
+    assert picker.shares()["drawer"] < 0.05 and picker.most_force <= 20.0 + 1e-6
+
+
+def test_its_skills_offer_what_its_workbench_names(picker: ArmSim) -> None:
+    skills = SkillRegistry.from_modules(picker.config.skills)
+    (pick,) = (skill for skill in skills if skill.name == "pick_from")
+    assert signature_text(pick) == (
+        "pick_from(object: Literal['cube', 'ball', 'can'], space: Literal['bench', 'left_tray', 'right_tray'])"
+    )
