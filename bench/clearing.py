@@ -14,11 +14,12 @@ from skill_kernel.roles import Act, key_role
 
 
 class Clearing:
-    """Ask the safety gate of the node's namespace to clear the halt that stands; used as a client of `clear_halt` would be."""
+    """Ask the safety gate of the node's namespace, or of another robot, to clear the halt that stands; used as a client of
+    `clear_halt` would be."""
 
-    def __init__(self, node: Node) -> None:
-        self._node = node
-        self._client = node.create_client(ControlHalt, "control_halt")
+    def __init__(self, node: Node, robot: str = "") -> None:
+        self._node, self._name = node, f"/{robot}/control_halt" if robot else "control_halt"
+        self._client = node.create_client(ControlHalt, self._name)
         self.srv_name = self._client.srv_name
 
     def service_is_ready(self) -> bool:
@@ -28,4 +29,4 @@ class Clearing:
     def call_async(self, _: Any = None) -> Future:
         """Ask once, whatever the request; each time with a new proof."""
         clear = ControlHalt.Request(command=ControlHalt.Request.CLEAR)
-        return self._client.call_async(signed(self._node, "control_halt", clear, key_role(Act.CLEAR)))
+        return self._client.call_async(signed(self._node, self._name, clear, key_role(Act.CLEAR)))

@@ -18,7 +18,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from geometry_msgs.msg import PoseStamped
+from ghostshell.msg import KernelState
 from rcl_interfaces.msg import Parameter, ParameterType, ParameterValue
 from rcl_interfaces.srv import SetParameters
 from std_msgs.msg import String
@@ -29,6 +31,7 @@ from bench.clea.kitchen import ROBOTS, SURFACES, Kitchen, scenery
 from bench.clea.pictures import Cameras
 from bench.clea.trials import DEADLINE_S, Setting, Trial, setting
 from bench.clea.virtual import VARIANTS, Run
+from bench.clearing import Clearing
 from bench.evaluation.faults import HungError
 from bench.evaluation.models import simulated
 from bench.evaluation.propositions import Fact, Moment
@@ -48,6 +51,9 @@ TEAM = "kitchen"
 UP_S, ANSWER_S, SETTLE_S, LOOK_S = 180.0, 20.0, 3.0, 0.2
 """Limits on the start and on an answer, the wait until things lie still, and the time between two looks at the truth."""
 
+APART_M, EDGE_M, DROP_M = 0.12, 0.04, 0.01
+"""Distance of two things of a space at most, of the outer ones from its edge, and what they fall at the start [m]."""
+
 
 class KitchenClient(RobotClient):
     """Give the team its task, hear what is true, and disturb it."""
@@ -64,11 +70,15 @@ class KitchenClient(RobotClient):
         self._sights: dict[str, frozenset[str]] = {}
         self._actions = self._picks = 0
         self._watches = False
+        self._clear = {robot: Clearing(self, robot) for robot in ROBOTS}
+        self._stopped: dict[str, str] = {}
+        """Robots that are halted, and why."""
         self._set = self.create_client(SetParameters, "sim/set_parameters")
         self._ask = {name: self.create_client(Trigger, f"sim/{name}") for name in ("reset", "arrange")}
         for name in (*scenery().things, *(door + HANDLE for door in scenery().doors)):
             self.create_subscription(PoseStamped, f"ground_truth/{name}", partial(self._placed, name), SENSORS)
         for robot in ROBOTS:
+            self.create_subscription(KernelState, f"/{robot}/kernel_state", partial(self._state, robot), LATCHED)
             self.create_subscription(String, f"/{robot}/hand", partial(self._held, robot), LATCHED)
             self.create_subscription(Detection3DArray, f"/{robot}/things", partial(self._sees, robot), SENSORS)
         read_events(self, self._event)
@@ -79,6 +89,11 @@ class KitchenClient(RobotClient):
     def _placed(self, name: str, message: PoseStamped) -> None:
         at = message.pose.position
         self._places[name] = at.x, at.y, at.z
+
+    def _state(self, robot: str, message: KernelState) -> None:
+        self._stopped.pop(robot, None)
+        if message.halted:
+            self._stopped[robot] = message.halt_cause
 
     def _held(self, robot: str, message: String) -> None:
         self._hands[robot] = message.data
@@ -168,8 +183,18 @@ class KitchenClient(RobotClient):
         if not answer.success:
             raise HungError(f"the simulator did not arrange the kitchen: {answer.message}")
 
+    def clear(self) -> None:
+        """Clear halts that a slow start, or a reset, has brought. Raises HungError."""
+        end = time.monotonic() + ANSWER_S
+        while self._stopped:
+            if time.monotonic() > end:
+                raise HungError(f"a robot stays halted: {self._stopped}")
+            for robot in tuple(self._stopped):
+                _answered(self._clear[robot].call_async, f"the safety gate of {robot} is silent")
+            time.sleep(SETTLE_S)
+
     def follow(self, instruction: str) -> Run:
-        """Give the task and wait for its end."""
+        """Give the task and wait for its end. Raises HungError where the machine was too slow for the robots."""
         trace = self.result.trace
         trace.asked, self._watches = self.now_s(), True
         sent = self.send(instruction, DEADLINE_S)
@@ -181,6 +206,8 @@ class KitchenClient(RobotClient):
             trace.status, trace.code, trace.message = ProcessStatus(end.status).name, end.error_code, end.error_msg
         time.sleep(2 * LOOK_S)
         self._watches = False
+        if self._stopped:
+            raise HungError(f"a robot was halted: {self._stopped}")
         return self.result
 
 
@@ -198,7 +225,7 @@ def perform(trial: Trial, seed: int, variant: str, model: str, cameras: Cameras,
     """Run a trial once. `model`: "" for the simulated one, else its name in models.yaml. Raises HungError."""
     world = setting(trial, seed)
     wishes: dict[str, Any] = dict.fromkeys(scenery().doors, "shut")
-    wishes |= {thing: [x, y, 0.0, z + 0.01] for thing, (x, y, z) in cameras.places(Kitchen(dict(world.things))).items()}
+    wishes |= _spots(Kitchen(dict(world.things)), cameras)
     with ExitStack() as stack:
         data = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="ghostshell-clea-", ignore_cleanup_errors=True)))
         entries: Mapping[str, Mapping[str, Any]] = {}
@@ -214,7 +241,25 @@ def perform(trial: Trial, seed: int, variant: str, model: str, cameras: Cameras,
             raise HungError(str(error)) from error
         client.arrange(wishes)
         time.sleep(SETTLE_S)
+        client.clear()
         return client.follow(trial.instruction)
+
+
+def _spots(kitchen: Kitchen, cameras: Cameras) -> dict[str, list[float]]:
+    """Return where things lie at the start: as far from one another as their space has room, so that hands fit between them."""
+    found: dict[str, list[float]] = {}
+    for space, known in scenery().spaces.items():
+        things = [thing for thing, where in kitchen.things.items() if where == space]
+        rows = [things[::2], things[1::2]] if space in SURFACES else [things]
+        along = 0 if known.half[0] >= known.half[1] else 1
+        for row, across in zip(rows, (0.5, -0.5) if len(rows) > 1 else (0.0,), strict=True):
+            apart = min(APART_M, 2 * (float(known.half[along]) - EDGE_M) / max(1, len(row) - 1))
+            for k, thing in enumerate(row):
+                offset = np.zeros(3)
+                offset[along], offset[1 - along] = (k - (len(row) - 1) / 2) * apart, across * known.half[1 - along]
+                x, y, _ = (known.position + known.turn @ offset).tolist()
+                found[thing] = [x, y, 0.0, cameras.places(kitchen)[thing][2] + DROP_M]
+    return found
 
 
 @contextmanager
