@@ -40,8 +40,8 @@ NEAR_RAD = 0.05
 """A move waits at its end until the joints are so near, as they lag where a machine is busy."""
 MOVED_M = 0.004
 """A thing that is further from where it was when the arm set out is planned for anew."""
-MOST_PLANS = 3
-"""Plans that are made in all while what is to be taken moves."""
+MOST_PLANS, MOST_TRIES = 3, 2
+"""Plans that are made in all while what is to be taken moves, and tries at a door from which the hand slips."""
 SEEN_S, AGAIN_S = 2.0, 0.1
 """Time within which a thing or door is seen where it was brought, and between two looks."""
 LOOSE_M = 0.003
@@ -238,7 +238,8 @@ class ArmBody:
     ) -> SkillReturn:
         """Look, plan, and play the plan of the first arm that has one, the one whose hand is nearest to the target first.
 
-        What was held when it is stopped stays held. `missed` says what is not as it is to be at the end, "" where all is.
+        What was held when it is stopped stays held. `missed` says what is not as it is to be at the end, "" where all is; a
+        target that was missed is tried once more.
         """
 
         def far(side: _Side) -> float:
@@ -247,15 +248,18 @@ class ArmBody:
         for side in self._arms:
             side.arm.stopped = stop.is_set
         try:
-            self._look()
-            for side, phases in self._planned(sorted(sides, key=far) if target else sides, plan):
-                if (failed := self._play_all(side, phases, plan, stop)) is not None:
-                    return failed
-            for _ in range(math.ceil(SEEN_S / AGAIN_S)):
+            for _ in range(MOST_TRIES):
                 self._look()
-                if not missed():
-                    return SkillReturn.success(done)
-                stop.wait(AGAIN_S)
+                for side, phases in self._planned(sorted(sides, key=far) if target else sides, plan):
+                    if (failed := self._play_all(side, phases, plan, stop)) is not None:
+                        return failed
+                for _ in range(math.ceil(SEEN_S / AGAIN_S)):
+                    self._look()
+                    if not missed():
+                        return SkillReturn.success(done)
+                    stop.wait(AGAIN_S)
+                if not target:
+                    break
         except (ArmError, SceneryError) as error:
             return SkillReturn.failure(str(error))
         except PlanningStopped as error:

@@ -156,7 +156,7 @@ class Manipulator:
 
         end = to if to > SHUT else to - PRESSED
         ways = [self._around.handle_way(door, end, follow) for follow in ((1.0,) if known.slides else FOLLOWED)]
-        tries = ((way, start) for way in ways for start in self._starts(way[0].back(NEAR_M), q))
+        tries = ((way, start) for way in ways for start in self._starts(way[0].back(NEAR_M), q, None))
         return _first(tries, plan, f"{'open' if to >= OPENED else 'close'} {door}")
 
     def free(self, q: Vector) -> list[Phase]:
@@ -175,10 +175,10 @@ class Manipulator:
 
     # -- one try ------------------------------------------------------------------------------------------------------
 
-    def _starts(self, pose: HandPose, q: Vector) -> Iterator[Vector | ArmError]:
+    def _starts(self, pose: HandPose, q: Vector, most: int | None = MOST_STARTS) -> Iterator[Vector | ArmError]:
         """Yield a few ways for the arm to bring its hand to a pose, or why there is none."""
         try:
-            yield from islice(self.arm.solutions(pose, q), MOST_STARTS)
+            yield from islice(self.arm.solutions(pose, q), most)
         except ArmError as error:
             yield error
 
