@@ -54,6 +54,9 @@ UP_S, ANSWER_S, SETTLE_S, LOOK_S = 180.0, 20.0, 3.0, 0.2
 APART_M, EDGE_M, DROP_M = 0.12, 0.04, 0.01
 """Distance of two things of a space at most, of the outer ones from its edge, and what they fall at the start [m]."""
 
+TALL = ("milk", "water")
+"""Things that no drawer closes over."""
+
 
 class KitchenClient(RobotClient):
     """Give the team its task, hear what is true, and disturb it."""
@@ -224,6 +227,8 @@ def _answered(ask: Callable[[], Any], fault: str) -> Any:
 def perform(trial: Trial, seed: int, variant: str, model: str, cameras: Cameras, log: Path) -> Run:
     """Run a trial once. `model`: "" for the simulated one, else its name in models.yaml. Raises HungError."""
     world = setting(trial, seed)
+    things = {t: "sink" if t in TALL and scenery().spaces[space].moves else space for t, space in world.things.items()}
+    world = replace(world, things=things)
     wishes: dict[str, Any] = dict.fromkeys(scenery().doors, "shut")
     wishes |= _spots(Kitchen(dict(world.things)), cameras)
     with ExitStack() as stack:
