@@ -5,19 +5,25 @@ from __future__ import annotations
 
 import base64
 import io
+import json
 import math
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 from PIL import Image
+from typer.testing import CliRunner
 
 from bench.clea.kitchen import ATLAS, HEBE, Kitchen
 from bench.clea.measures import kind_of, line
 from bench.clea.tables import tables
 from bench.clea.trials import TRIALS, Disturbance, Setting, setting
 from bench.clea.virtual import VARIANTS, Run, VirtualTeam
+from bench.commands.clea import FIRST_SEED
+from bench.commands.evaluate import bench
+from bench.evaluation.models import table_hash
 from bench.evaluation.propositions import Moment, evaluate
 from bench.evaluation.trace import Call, ModelAnswer, Trace
 from bench.simulated_model.model_dialects import RecordedRequest
@@ -186,3 +192,19 @@ def test_idle_time_is_what_no_model_and_no_robot_fills() -> None:
         run.trace.calls.append(Call("p1", "open", {"robot": "hebe", "what": "oven"}, (), started, ended, "DONE"))
     run.trace.answers += [ModelAnswer("p1", layer, 5.0, 1.5, 0, 0, 0, 0.0) for layer in ("observer", "planner")]
     assert line(run, TRIALS["M3"])["idle_s"] == [pytest.approx(1.5)]
+
+
+def test_the_command_writes_tables_of_what_is_there_and_runs_nothing_twice(tmp_path: Path) -> None:
+    def bench_clea(*words: str) -> tuple[int, str]:
+        told = CliRunner().invoke(bench, ["clea", "--out", str(tmp_path), "--trials", "1", "--tasks", "M3", *words])
+        return told.exit_code, told.output
+
+    assert bench_clea("--report")[0] == 2 and bench_clea("--critic", "sometimes")[0] == 2
+    assert bench_clea("--tasks", "M9")[0] == 2 and bench_clea("--model", "openai:any")[0] == 2
+    run = Run(Trace(asked=0.0, end=10.0, status="SUCCESS"), done(*ORANGE, *VITAMINS))
+    key = {"trial": "M3", "seed": FIRST_SEED, "setup": table_hash(), "kind": "nothing"}
+    kept = [json.dumps({**key, "variant": variant, **line(run, TRIALS["M3"])}) for variant in VARIANTS]
+    (tmp_path / "results.jsonl").write_text("\n".join(kept) + "\n")
+    code, output = bench_clea()
+    assert code == 0 and "100.0 [20.7, 100.0] (1)" in output and "open loop" in (tmp_path / "tables.md").read_text()
+    assert bench_clea("--report", "--trials", "2")[0] == 1, "half of it is not run"
