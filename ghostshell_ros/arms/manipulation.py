@@ -155,7 +155,8 @@ class Manipulator:
             return [Grip(True), Move(begin), look, *moves]
 
         end = to if to > SHUT else to - PRESSED
-        ways = [self._around.handle_way(door, end, follow) for follow in ((1.0,) if known.slides else FOLLOWED)]
+        turns = product((1.0,) if known.slides else FOLLOWED, (1.0, -1.0))
+        ways = [self._around.handle_way(door, end, follow, side) for follow, side in turns]
         tries = ((way, start) for way in ways for start in self._starts(way[0].back(NEAR_M), q, None))
         return _first(tries, plan, f"{'open' if to >= OPENED else 'close'} {door}")
 

@@ -255,10 +255,11 @@ class Surroundings:
         """Return the body that a door turns."""
         return str(self.model.body(self.model.jnt_bodyid[self.model.joint(door).id]).name)
 
-    def handle_way(self, door: str, to: float, follow: float = 1.0, step: float = 0.02) -> list[HandPose]:
+    def handle_way(self, door: str, to: float, follow: float = 1.0, side: float = 1.0, step: float = 0.02) -> list[HandPose]:
         """Return the poses of a hand that holds a door's handle, from where the door is now to a share of its way.
 
-        `follow` is the share of the door's turn that the hand makes; for the rest the bar turns between its fingers.
+        `follow` is the share of the door's turn that the hand makes; for the rest the bar turns between its fingers. `side`, 1 or
+        -1, is which of them is on top.
         """
         known, adr = self.scenery.door(door), self._doors[door]
         now, end = float(self.data.qpos[adr]), to * known.most
@@ -273,7 +274,7 @@ class Surroundings:
             if not known.slides and follow < 1.0:
                 out = _rotated(out, known.axis, (1.0 - follow) * (now - float(self.data.qpos[adr])))
                 across = np.cross(out, axes[:, 0])
-            poses.append(HandPose.of(site.xpos, across, -out))
+            poses.append(HandPose.of(site.xpos, side * across, -out))
         self.data.qpos[adr] = now
         mujoco.mj_kinematics(self.model, self.data)
         return poses
