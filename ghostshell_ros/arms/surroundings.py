@@ -258,8 +258,8 @@ class Surroundings:
     def handle_way(self, door: str, to: float, follow: float = 1.0, side: float = 1.0, step: float = 0.02) -> list[HandPose]:
         """Return the poses of a hand that holds a door's handle, from where the door is now to a share of its way.
 
-        `follow` is the share of the door's turn that the hand makes; for the rest the bar turns between its fingers. `side`, 1 or
-        -1, is which of them is on top.
+        `follow` is the share of the door's turn that the hand makes; for the rest the bar turns between its fingers. `side`, 1
+        or -1, is which finger is on top.
         """
         known, adr = self.scenery.door(door), self._doors[door]
         now, end = float(self.data.qpos[adr]), to * known.most
