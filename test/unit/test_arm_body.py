@@ -20,7 +20,7 @@ ROOT = Path(__file__).resolve().parents[2]
 SMALL = ("apple", "orange", "hamburger", "green_medication", "red_medication", "cup", "vitamins")
 DRAWERS = ("drawer_top", "drawer_middle")
 OPEN, SHUT = 0.95, 0.0
-FEW, MANY, ENOUGH = 2, 100, 95
+FEW, MANY, ENOUGH = 1, 100, 95
 
 
 @lru_cache(maxsize=1)
@@ -85,6 +85,7 @@ def test_it_does_so_from_nearly_everywhere(
     assert MANY - len(failures) >= ENOUGH
 
 
+@pytest.mark.slow
 def test_all_of_it_in_a_row(atlas: ArmSim) -> None:
     body, stop = atlas.body, atlas.stop
     for done in (
@@ -213,7 +214,7 @@ def duration_s(sim: ArmSim) -> float:
 
 SHARES = (0.2, 0.5, 0.55, 0.6, 0.64, 0.67, 0.70, 0.74, 0.78, 0.9)
 """Parts of a pick at which it ends: on the way, before, while and after the fingers close, and lifting."""
-SOON = ((0.2, "lost"), (0.70, "stopped"), (0.78, "lost"), (0.9, "stopped"))
+SOON = ((0.2, "lost"), (0.70, "stopped"))
 EVERY = [
     pytest.param(share, end, marks=() if (share, end) in SOON else pytest.mark.slow)
     for share in SHARES

@@ -91,7 +91,7 @@ def test_it_brings_the_tea_from_the_fridge_to_the_table(hebe: HebeSim) -> None:
     assert hebe.lying()["tea"] == "table" and body.held() == ""
 
 
-@pytest.mark.parametrize(("y", "arm"), [(-0.2, "left"), (0.2, "right")])
+@pytest.mark.parametrize(("y", "arm"), [(-0.2, "left"), pytest.param(0.2, "right", marks=pytest.mark.slow)])
 def test_the_nearer_arm_is_taken(hebe: HebeSim, y: float, arm: str) -> None:
     hebe.stand("table")
     hebe.put("hamburger", 0.5, y, 0.725)
