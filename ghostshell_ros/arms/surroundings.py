@@ -4,6 +4,7 @@
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 from pathlib import Path
 
 import mujoco
@@ -225,7 +226,9 @@ class Surroundings:
         tilted = [HandPose.of(low, y, np.cross(y, UP) * math.sin(TILT) - UP * math.cos(TILT)) for y in sides]
         tall = height > TALL * float(half[beside].min()) and 2 * height > TALL_M
         level = [HandPose.of(at, y, np.cross(y, UP)) for y in sides] if tall else []
-        return [*level, *tilted, *above] if self.base.stop > self.base.start else [*above, *tilted, *level]
+        if self.base.stop == self.base.start:
+            return [*above, *tilted, *level]
+        return [pose for poses in zip_longest(level, tilted, above) for pose in poses if pose is not None]
 
     def spots(self, space: str, thing: str) -> list[Vector]:
         """Return where the middle of a thing may stand in a space, the freest first; over a bin, where it is dropped [m]."""

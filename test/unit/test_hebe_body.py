@@ -20,6 +20,7 @@ from skill_kernel.skills.registry import SkillRegistry
 
 OPEN, SHUT = 0.95, 0.0
 SPEED_MPS, TURN_RPS, STEP_S = 0.4, 0.8, 0.02
+AROUND_TABLE = (1.35, 1.05)
 MANY, ENOUGH = 100, 95
 REACH_M = 1.0
 """A start is reachable where the thing is so near to a shoulder; the arm is 1.24 m long, and its hand must stay level."""
@@ -34,7 +35,7 @@ AT = {
 
 
 class HebeSim(ArmSim):
-    """Hebe with a base that goes straight to where it is sent, as nothing stands in its ways here."""
+    """Hebe with a base that goes straight to where it is sent, around the table's corner."""
 
     def __init__(self) -> None:
         self.blocked = ""
@@ -45,15 +46,16 @@ class HebeSim(ArmSim):
         if self.blocked:
             return DriverResult(False, 452, self.blocked)
         at, turned = pose["pose"]["position"], pose["pose"]["orientation"]
-        here = self.robot.base_position
-        yaw = here[2] + math.remainder(2 * math.atan2(turned["z"], turned["w"]) - here[2], math.tau)
-        way = np.array([at["x"], at["y"], yaw]) - here
-        seconds = max(math.hypot(way[0], way[1]) / SPEED_MPS, abs(way[2]) / TURN_RPS)
-        for k in range(steps := math.ceil(seconds / STEP_S)):
-            if stop.is_set():
-                return DriverResult(False, cancelled=True)
-            self.robot.base_target = here + way * (k + 1) / steps
-            self.advance(STEP_S)
+        x, y, yaw = float(at["x"]), float(at["y"]), 2 * math.atan2(turned["z"], turned["w"])
+        for goal in (AROUND_TABLE, (x, y)) if abs(y - self.robot.base_position[1]) > 0.5 else ((x, y),):
+            here = self.robot.base_position
+            way = np.array([goal[0] - here[0], goal[1] - here[1], math.remainder(yaw - here[2], math.tau)])
+            seconds = max(math.hypot(way[0], way[1]) / SPEED_MPS, abs(way[2]) / TURN_RPS)
+            for k in range(steps := max(1, math.ceil(seconds / STEP_S))):
+                if stop.is_set():
+                    return DriverResult(False, cancelled=True)
+                self.robot.base_target = here + way * (k + 1) / steps
+                self.advance(STEP_S)
         self.advance(0.3)
         return DriverResult(True)
 
@@ -149,8 +151,9 @@ def place(sim: HebeSim, rng: np.random.Generator) -> tuple[SkillReturn, bool]:
     space = str(rng.choice(("table", "fridge", "oven", "sink")))
     if space in sim.scenery.doors:
         sim.set_door(space, OPEN)
-    if not picked.ok or not sim.body.go_to(AT[space], sim.stop).ok:
-        return picked, False
+    gone = sim.body.go_to(AT[space], sim.stop) if picked.ok else picked
+    if not gone.ok:
+        return gone, False
     result = sim.body.put(space, sim.stop)
     sim.advance(0.5)
     return result, sim.lying()[thing] == space and sim.speed(thing) < 0.01 and sim.body.held() == ""
