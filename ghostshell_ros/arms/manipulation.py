@@ -121,7 +121,7 @@ class Manipulator:
         return self._taken.turned(yaw, spot - _about_z(yaw) @ self._below)
 
     def draw_in(self, rest: Vector, q: Vector) -> list[Phase]:
-        """Return how to bring the arm to rest; what the hand holds stays as upright as it was taken. Raises ArmError."""
+        """Return how to bring the arm to rest; what the hand holds stays upright where it can. Raises ArmError."""
         if not self.held or self._around.rolls(self.held):
             return [Move(self.arm.way(q, rest), CARRYING if self.held else 1.0)]
         home = np.array(self.arm.hand(rest).position)
@@ -133,7 +133,10 @@ class Manipulator:
                 raise start
             return [Move(self.arm.way(q, start), CARRYING)]
 
-        return _first(tries, plan, f"draw the arm in with {self.held}")
+        try:
+            return _first(tries, plan, f"draw the arm in with {self.held}")
+        except ArmError:
+            return [Move(self.arm.way(q, rest), CARRYING)]
 
     def swing(self, door: str, to: float, q: Vector) -> list[Phase]:
         """Return how to bring a door or drawer to a share of its way, 0 for shut and 1 for open. Raises ArmError."""
