@@ -173,7 +173,8 @@ def run(*factories: Callable[[], RuntimeNode | Sequence[RuntimeNode]]) -> int:
                     else:
                         hosts[0].add(node)
                 del made
-        _warn_of_unknown_parameters([node for host in hosts for node in host.nodes])
+        if not hosts[0].ending.is_set():  # else some of the nodes that know them are missing
+            _warn_of_unknown_parameters([node for host in hosts for node in host.nodes])
         # Objects made at the start stay; full rounds of the garbage collector over them take 50 ms.
         gc.collect()
         if sys.platform == "linux":
