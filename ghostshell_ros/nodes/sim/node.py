@@ -111,9 +111,9 @@ class Sim(RuntimeNode):
                     self._stir,
                 )
                 camera = self.declare(f"{name}.camera", common, "the same of this robot") if name else common
-                self._robots.append(SimRobotPorts(sim, config, camera, scan_rate, charge, self._show_face))
                 eye = f"{sim.frame_prefix}camera_optical_frame"
                 shot = self._shot("camera", sim.robot.prefix + camera, 3.0, (320, 240), f"{sim.namespace}camera/image_raw", eye)
+                self._robots.append(SimRobotPorts(sim, config, camera, scan_rate, charge, self._show_face))
                 if config.arms:
                     SimThings(sim, Sight(self._world, sim.robot, *shot.size), things_rate)
                 shots.append(shot)
