@@ -189,6 +189,8 @@ ROOT = Path(__file__).resolve().parents[2]
 ROW = re.compile(r"\| [^|]+ \| ([\d,.]+) \| `([^`]+)` \| [^|]+ \|")
 NAMES = re.compile(r"_?(MAX|MOST|LONGEST|LARGEST)(_\w+)?")
 INTERNAL = {
+    *(f"ghostshell_ros.arms.{name}" for name in ("body.MOST_PLANS", "body.MOST_TRIES")),
+    *(f"ghostshell_ros.arms.manipulation.MOST_{name}" for name in ("TRIED", "STARTS", "SPOTS", "S")),
     "function_tokens.parsing.parser._MAX_BACKTICKS",
     "ghostshell_ros.robots.coco.body.MAX_CORRECTIONS",
     "ghostshell_ros.robots.coco.motions.MAX_HALVES",
