@@ -136,7 +136,9 @@ class ArmBody:
                 there = self.around.space_of(thing) == space
                 return "" if there else f"{thing} was let go, but nobody sees it in {space}; look where it lies"
 
-            return self._perform([full], plan, stop, f"put {thing} into {space}", missed)
+            done = self._perform([full], plan, stop, f"put {thing} into {space}", missed)
+            self._out_of_the_way(done, stop)
+            return done
 
     def swing(self, door: str, share: float, stop: StopEvent) -> SkillReturn:
         """Bring a door or drawer to a share of its way: 0 is shut, 1 open."""
@@ -151,16 +153,27 @@ class ArmBody:
             return side.hands.swing(door, share, q) if missed() else []
 
         with self._busy:
-            return self._with_empty_hand(plan, stop, f"{door} is {wished}", door + HANDLE, missed)
+            done = self._with_empty_hand(plan, stop, f"{door} is {wished}", door + HANDLE, missed)
+            self._out_of_the_way(done, stop)
+            return done
 
     def draw_in(self, stop: StopEvent) -> SkillReturn:
         """Bring the arms to rest, with what is held."""
         with self._busy:
-            for side in self._arms:
-                done = self._perform([side], lambda one, q: one.hands.draw_in(one.rest, q), stop, "the arms are drawn in")
-                if not done.ok:
-                    break
-            return done
+            return self._draw_in(stop)
+
+    def _draw_in(self, stop: StopEvent) -> SkillReturn:
+        for side in self._arms:
+            done = self._perform([side], lambda one, q: one.hands.draw_in(one.rest, q), stop, "the arms are drawn in")
+            if not done.ok:
+                break
+        return done
+
+    def _out_of_the_way(self, done: SkillReturn, stop: StopEvent) -> None:
+        """Leave the place of a deed that came off to others, who do not know where this robot's arms are. Where there is no way
+        to rest, the arms stay."""
+        if done.ok and not stop.is_set():
+            self._draw_in(stop)
 
     # -- what is known ------------------------------------------------------------------------------------------------
 
