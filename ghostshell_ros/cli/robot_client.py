@@ -73,7 +73,14 @@ def absent(node: Any, robot: str, waited_s: float, wait_s: float) -> str:
 def there_is(found: list[str], robot: str = "") -> str:
     """Return which robots are there, or how to start one."""
     others = [name for name in found if name != robot]
-    return f"there is: {', '.join(others)}" if others else f"start one with: ghostshell launch {robot or 'coco'}"
+    if others:
+        return f"there is: {', '.join(others)}"
+    from ghostshell_ros.runtime.data import config_folder
+
+    files = config_folder().with_name("launch").glob("*.launch.xml")
+    known = sorted({path.name.split(".")[0] for path in files} - {"robot"})
+    named = robot or "coco"
+    return f"start one with: ghostshell launch {named if named in known else 'NAME, of ' + ', '.join(known)}"
 
 
 def robots_there(wait_s: float = WAIT_S) -> list[str]:
