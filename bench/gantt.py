@@ -94,7 +94,7 @@ def draw_timeline(
     foot = "; ".join(filter(None, [note, f"never started: {', '.join(never[:8])}" if never else ""]))
     if lines:
         at: dict[str, Any] = {
-            "x": 0.09,
+            "x": 0.1,
             "y": text_in / figure.get_figheight(),
             "fontsize": 8,
             "family": _families("DejaVu Sans Mono"),
@@ -112,7 +112,7 @@ def new_figure(width_in: float, chart_in: float, below_in: float) -> tuple[Figur
     height_in = chart_in + below_in + 0.35
     figure = Figure(figsize=(width_in, height_in), dpi=110)
     FigureCanvasAgg(figure)
-    return figure, figure.add_axes((0.09, below_in / height_in, 0.89, (chart_in - 0.35) / height_in))
+    return figure, figure.add_axes((0.1, below_in / height_in, 0.88, (chart_in - 0.35) / height_in))
 
 
 def finish(

@@ -28,7 +28,7 @@ class KitchenClient(RobotClient):
     def __init__(self, team: str, *, film: bool, takes: bool) -> None:
         super().__init__(team)
         self._takes = takes
-        self.reel = FilmReel(self, every_s=0.3) if film else None
+        self.reel = FilmReel(self, every_s=0.6) if film else None
         self.taken_s: float | None = None
         """ROS time at which the apple was taken away [s]."""
         self.fault = ""
