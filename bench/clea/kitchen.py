@@ -17,7 +17,7 @@ START = "in_front_of_table"
 SURFACES = ("table",)
 """Spaces on which things lie; they are in all others."""
 AT = {"table": START, "sink": "in_front_of_sink", "oven": "in_front_of_oven", "fridge": "in_front_of_refrigerator"}
-"""Where hebe reaches a space or a door from, which is all that she reaches."""
+"""Points from which hebe reaches a space or a door; she reaches no other."""
 REACH: Mapping[str, tuple[str, ...]] = {HEBE: tuple(AT), ATLAS: ("table", "drawer_top", "drawer_middle", "trash_can")}
 """Spaces and doors that a robot reaches at all."""
 OVER = {"drawer_middle": "drawer_top"}

@@ -26,7 +26,7 @@ CAMERAS = {HEBE: f"{HEBE}/head_camera", ATLAS: f"{ATLAS}/table_camera"}
 SPACING_M, EDGE_M = 0.07, 0.03
 """Distance of two slots of a space, and of the outer ones from its edge."""
 IN_HAND = {HEBE: (-0.25, -0.4, 0.9), ATLAS: (0.0, 0.0, 0.02)}
-"""Where a robot holds a thing: hebe from her middle, aside of what her head's camera sees; atlas from his hand [m]."""
+"""Place of a thing in the hand [m]: hebe's from her middle, beside what her head's camera sees, atlas's from his hand."""
 Key: TypeAlias = tuple[object, ...]
 
 

@@ -25,9 +25,9 @@ LATE_S, SOON_S = 0.5, 0.05
 LATEST = 5
 """It happens with one of so many first actions, or with the first one after it where it can."""
 MOVED_TO = ("table", "sink")
-"""Where somebody puts what they move: where it can be taken again."""
+"""Spaces into which somebody moves things: they can be taken again there."""
 ROOM = {"table": 5, "sink": 2, "fridge": 4, "oven": 2, "drawer_top": 2, "drawer_middle": 2}
-"""How many of the other things a space may hold."""
+"""Number of other things that a space may hold."""
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a simulated model believes of a kitchen, as the summarizer writes it and the others read it."""
+"""Write and read what a simulated model believes of a kitchen: the summarizer writes it, the others read it."""
 
 from __future__ import annotations
 
