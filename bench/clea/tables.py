@@ -19,8 +19,8 @@ TITLES = {"full": "full loop", "on_doubt": "full, on doubt", "no_critic": "no cr
 PAPER_II = {"outdated": "8 (44.4 %)", "redundant": "6 (33.3 %)", "invalid": "2 (11.1 %)", "wrong": "2 (11.1 %)"}
 """The paper's table II: 18 rejections in 12 trials."""
 PAPER_GAINS = {"no_critic": ("42.0", "26.3"), "open_loop": ("67.3", "53.8 (52.8 in the abstract)")}
-"""Gains of CLEA in SR and AS as the paper's text gives them [%]; it does not say of what. The numbers of its figure 5, which has SR
-and AS by task, are nowhere in it."""
+"""Gains of CLEA in SR and AS as the paper's text gives them [%]; it does not say of what. The numbers of its figure 5,
+which has SR and AS by task, are nowhere in it."""
 
 
 def tables(lines: Sequence[Line]) -> list[Table]:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from rcl_interfaces.msg import Parameter, ParameterType, ParameterValue
 from rcl_interfaces.srv import SetParameters
+from rclpy.task import Future
 from std_srvs.srv import Trigger
 
 from bench.demo.film import FilmReel
@@ -52,8 +53,8 @@ class KitchenClient(RobotClient):
         value = ParameterValue(type=ParameterType.PARAMETER_STRING, string_value=json.dumps(TAKEN))
         request = SetParameters.Request(parameters=[Parameter(name="arrangement", value=value)])
 
-        def arranged(future: object) -> None:
-            answer = future.result()  # type: ignore[attr-defined]
+        def arranged(future: Future) -> None:
+            answer = future.result()
             self.fault = "" if answer.success else f"the simulator did not take the apple away: {answer.message}"
 
         self._set.call_async(request).add_done_callback(
