@@ -6,6 +6,8 @@ from __future__ import annotations
 import os
 import re
 import statistics
+import subprocess
+import sys
 import time
 import uuid
 from collections.abc import Iterator
@@ -231,3 +233,9 @@ def test_how_much_a_call_costs(team: Team, person: Person, capsys: pytest.Captur
     with capsys.disabled():
         print(f"\na call after another: median {1e3 * statistics.median(gaps_s):.1f} ms, n = {len(gaps_s)}")
     assert statistics.median(gaps_s) < 0.1
+
+
+def test_a_team_has_a_namespace_of_its_own(ros: None) -> None:
+    command = [sys.executable, "-m", "ghostshell_ros.executables", "team_planner", "--ros-args", "-r", "__ns:=/atlas"]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=30.0)
+    assert ended.returncode and "cannot share the namespace of its robot 'atlas'" in ended.stdout + ended.stderr

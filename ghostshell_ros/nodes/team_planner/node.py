@@ -128,9 +128,12 @@ class TeamPlanner(ProcessServer):
     def _declare_team(self) -> TeamConfig:
         named = self.declare("team", "kitchen", "team, a name in config/teams or the path of a YAML file")
         try:
-            return TeamConfig.load(named)
+            team = TeamConfig.load(named)
         except RobotConfigError as error:
             raise NodeStartError(f"parameter team: {error}") from error
+        if (own := self.get_namespace().strip("/")) in team.robots:
+            raise NodeStartError(f"the team cannot share the namespace of its robot '{own}': start it in another one")
+        return team
 
     def _declare_members(self, team: TeamConfig) -> dict[str, TeamMember]:
         held = "a call waits so long for a subsystem that another process of its robot holds [s]"
