@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a task in a kitchen asks for: things to find, to put somewhere, and to roast."""
+"""Read what a task in a kitchen asks for: things to find, to put somewhere, and to roast."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ the interface, and a plan that lacks a step."""
 MISTAKEN = 0.08
 """Share of the planned calls that are mistaken. The paper tells 18 rejections in 12 trials and not of how many calls; ours."""
 LIKELY = ("fridge", "drawer_top", "oven", "drawer_middle", "sink", "table")
-"""Where a thing is supposed that nobody has seen, the likeliest first."""
+"""Spaces where a thing is supposed that nobody has seen, the likeliest first."""
 CLOSED, MANY = 3, 40
 """Calls of a plan in the closed loop, and of a whole plan."""
 _SECTION = re.compile(r"^# Functions of (\w+)$", re.MULTILINE)
@@ -30,7 +30,7 @@ _SECTION = re.compile(r"^# Functions of (\w+)$", re.MULTILINE)
 
 @dataclass(frozen=True)
 class Abilities:
-    """What one robot can reach and open, as its prompt says, and whether it drives."""
+    """Hold what one robot can reach and open, as its prompt says, and whether it drives."""
 
     spaces: tuple[str, ...]
     doors: tuple[str, ...]

@@ -22,7 +22,7 @@ MISSED, ALARMED = 0.1, 0.05
 critic among 30 of all kinds and tells of no rate; ours."""
 TOLD_STEPS = 12
 WHOLE = "the whole plan up to the end of TASK"
-"""What the planner is told in the open loop."""
+"""Sentence that tells the planner of the open loop."""
 THINGS = tuple(look.split()[0] for look in LOOKS)
 """Names of what it knows."""
 

@@ -86,7 +86,7 @@ class Arm:
         self._held: tuple[int, Vector, Vector] | None = None
         """The thing in the hand: its body, and its place and turn as the hand has it."""
         self.stopped: Callable[[], bool] = lambda: False
-        """Whether planning is to end, with PlanningStopped; asked every few milliseconds."""
+        """Returns whether planning is to end, with PlanningStopped; asked every few milliseconds."""
         self._random = np.random.default_rng(seed)
         self._plan_with_ompl(seed)
 

@@ -102,6 +102,15 @@ def test_all_of_it_in_a_row(atlas: ArmSim) -> None:
     assert lying["apple"] == "drawer_top" and lying["vitamins"] == "trash_can"
 
 
+def test_a_hand_that_has_put_something_down_leaves_the_table_to_others(atlas: ArmSim) -> None:
+    for done in (atlas.body.pick("apple", "table", atlas.stop), atlas.body.put("table", atlas.stop)):
+        assert done.ok, done.message
+    (side,) = atlas.body._arms
+    measured = atlas.robot.joint_positions()
+    off = [abs(measured[joint] - rest) for joint, rest in zip(side.config.joints, side.rest, strict=True)]
+    assert max(off) < 0.1, off
+
+
 # -- what it refuses ----------------------------------------------------------------------------------------------------------
 
 

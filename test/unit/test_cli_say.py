@@ -20,7 +20,7 @@ from ghostshell_ros import halt_door
 from ghostshell_ros.cli import robot_client, say
 from ghostshell_ros.cli.follow import NotThereError
 from ghostshell_ros.cli.main import app
-from ghostshell_ros.cli.robot_client import absent
+from ghostshell_ros.cli.robot_client import absent, there_is
 from ghostshell_ros.cli.say import _namespace
 from ghostshell_ros.runtime import service_client
 from ghostshell_ros.runtime.signing import Doorkeeper
@@ -256,3 +256,10 @@ def test_what_safety_halted_an_operator_does_not_clear(gate: type[LosingGate]) -
     exit_code, output = run("clear")
     assert exit_code == 1 and gate.halted and "safety may" in output
     assert run("clear", "--as", "safety")[0] == 0 and not gate.halted
+
+
+def test_a_robot_that_no_launch_is_named_after_is_told_with_those_there_are() -> None:
+    assert there_is([], "kalos") == "start one with: ghostshell launch kalos"
+    assert there_is([]) == "start one with: ghostshell launch coco"
+    assert there_is([], "atlas") == "start one with: ghostshell launch NAME, of coco, kalos, kitchen, two_robots"
+    assert there_is(["hebe"], "atlas") == "there is: hebe"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the picker can do, made of the names in its workbench's file."""
+"""Define what the picker can do, by the names in its workbench's file."""
 
 from pathlib import Path
 
