@@ -97,8 +97,10 @@ class Cameras:
         for name, value in (("x", point.x), ("y", point.y), ("yaw", point.yaw)):
             data.qpos[self._adr(f"{HEBE}/base_{name}")] = value
         mujoco.mj_kinematics(model, data)
+        for thing in scenery().things:
+            data.qpos[self._place_of(thing) + 2] = -1.0  # one that this kitchen lacks is below the floor
         for thing, where in kitchen.things.items():
-            adr = model.jnt_qposadr[model.body_jntadr[model.body(thing).id]]
+            adr = self._place_of(thing)
             if where in ROBOTS:
                 hand = data.site(f"{ATLAS}/grip") if where == ATLAS else data.body(f"{HEBE}/base_link")
                 at = hand.xpos + np.reshape(hand.xmat, (3, 3)) @ np.array(IN_HAND[where])
@@ -113,6 +115,9 @@ class Cameras:
 
     def _adr(self, joint: str) -> int:
         return int(self._model.joint(joint).qposadr[0])
+
+    def _place_of(self, thing: str) -> int:
+        return int(self._model.jnt_qposadr[self._model.body_jntadr[self._model.body(thing).id]])
 
     def _half_height(self, thing: str) -> float:
         geom = self._model.body_geomadr[self._model.body(thing).id]
