@@ -117,6 +117,28 @@ class TaskCode(IntEnum):
     NOT_PERMITTED = 504
 
 
+class AskCode(IntEnum):
+    """Why a question to the people around got no answer (constants of AskHuman.action)."""
+
+    NONE = 0
+    CANCELLED = 523
+    NO_ANSWER = 540
+    PROCESS_ENDED = 541
+    TOO_MANY_QUESTIONS = 542
+    BAD_QUESTION = 543
+    ROBOT_HALTED = 521
+
+
+class AnswerCode(IntEnum):
+    """Why an answer was not taken (constants of AnswerQuestion.srv)."""
+
+    NONE = 0
+    NOT_PERMITTED = 504
+    NO_SUCH_QUESTION = 544
+    WHICH_QUESTION = 545
+    NOT_A_CHOICE = 546
+
+
 class MemoryCode(IntEnum):
     """Why the memory gave no full answer (constants of QueryMemory.srv)."""
 

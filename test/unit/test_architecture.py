@@ -23,6 +23,8 @@ CODE_OWNERS = {
     "ParseCode": "msg/FunctionToken.msg",
     "ModelCode": "msg/LlmChunk.msg",
     "LeaseCode": "srv/ProcessLease.srv",
+    "AskCode": "action/AskHuman.action",
+    "AnswerCode": "srv/AnswerQuestion.srv",
     "ReflexCode": "srv/CompileReflex.srv",
 }
 """Interfaces that define the numbers of each enumeration of error codes."""
