@@ -354,5 +354,8 @@ def _info(skill: Skill, stop_measured_s: float) -> SkillInfo:
         takes_content=skill.content is not None,
         stop_measured_s=stop_measured_s,
         stop_s=skill.stop_bound_s({}) if bounded else -1.0,
-        **{same: getattr(skill, same) for same in ("name", "description", "interruptible", "pausable", "on_failure")},
+        **{
+            same: getattr(skill, same)
+            for same in ("name", "description", "interruptible", "pausable", "idempotent", "on_failure")
+        },
     )
