@@ -251,6 +251,32 @@ def test_failures_without_end_end_the_task() -> None:
     assert len(kitchen.calls) == 3
 
 
+@pytest.mark.parametrize("critic", ["on_doubt", "never"])
+def test_an_action_that_fails_again_and_again_is_not_tried_for_ever_while_the_other_robot_does_well(critic: str) -> None:
+    wave = 'wave(robot="atlas")'
+    kitchen = Kitchen(answers([plan(OPEN_FRIDGE, wave)] * 30), critic=critic, max_tries=3)
+    for n in range(2000):
+        kitchen.at(n * 0.1, lambda: kitchen.fails.update({"hebe.open(fridge)": "the handle is stuck"}))
+    kitchen.run(2000)
+    assert kitchen.done("FAILED") == ["hebe.open(fridge)"] * 3 and kitchen.done() == ["atlas.wave()"] * 3
+    why = f"{OPEN_FRIDGE} was rejected (world): it has failed 3 times"
+    assert feedback(kitchen)[-1][0].startswith(why) and "the handle is stuck" in feedback(kitchen)[-1][0]
+    ((code, told),) = kitchen.ended
+    assert code == TaskCode.TURN_LIMIT and "nothing that it rests on has changed since" in told and "handle is stuck" in told
+
+
+def test_an_action_that_failed_too_often_is_tried_again_after_somebody_stepped_in() -> None:
+    kitchen = Kitchen(answers([plan(OPEN_FRIDGE)] * 9), critic="never", max_tries=2)
+    for n in range(150):
+        kitchen.at(n * 0.1, lambda: kitchen.fails.update({"hebe.open(fridge)": "the handle is stuck"}))
+    kitchen.run(15.0)
+    assert len(kitchen.done("FAILED")) == 2 and any("it has failed 2 times" in text for text in kitchen.notices())
+    kitchen.fails.clear()
+    kitchen.interrupt()
+    kitchen.run()
+    assert "hebe.open(fridge)" in kitchen.done()
+
+
 # -- criticism ahead of time ------------------------------------------------------------------------------------------
 
 LOOK_AT_TABLE = "{atlas: [0.0625, 0.5, 0.28, 0.8]}"
@@ -563,7 +589,7 @@ def test_prompts_are_bounded_whatever_models_and_skills_say() -> None:
         text = judgement(True, chatter) if asked.layer is Layer.CRITIC else chatter
         return Says(plan('wave(robot="atlas")', subgoal=chatter) if asked.layer is Layer.PLANNER else text, rate=1e6)
 
-    kitchen = Kitchen(answer, critic="always", max_plans=12, max_failures=100)
+    kitchen = Kitchen(answer, critic="always", max_plans=12, max_failures=100, max_tries=100)
     for n in range(100):
         kitchen.at(n * 1.0, lambda: kitchen.fails.update({"atlas.wave()": chatter}))
     kitchen.run(2000)

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -13,6 +14,8 @@ from planners.strategies.closed_loop.world import HALTED_S, LAG_S, Fit, World
 from skill_kernel.codes import CallCode, Outcome
 from skill_kernel.events import CallEvent, CallKind
 
+MAX_TRIES = 2
+
 
 class Bench:
     """A world on observations that the test writes."""
@@ -20,7 +23,7 @@ class Bench:
     def __init__(self, **fields: Any) -> None:
         self.now_s = 100.0
         self._kitchen = Kitchen(answers([]))
-        self.world = World(self._kitchen.views, lambda: self.now_s)  # type: ignore[arg-type]
+        self.world = World(self._kitchen.views, lambda: self.now_s, MAX_TRIES)  # type: ignore[arg-type]
         self.see(**fields)
 
     def see(self, **fields: Any) -> None:
@@ -38,8 +41,8 @@ class Bench:
     def weigh(self, text: str, *supposed: str) -> tuple[Fit, str]:
         return self.world.weigh(self.act(text), map(self.act, supposed))
 
-    def ended(self, text: str, outcome: Outcome = Outcome.DONE, code: int = 0) -> None:
-        self.world.ended(self.act(text), CallEvent(kind=CallKind.ENDED, outcome=outcome, error_code=code))
+    def ended(self, text: str, outcome: Outcome = Outcome.DONE, code: int = 0, why: str = "") -> None:
+        self.world.ended(self.act(text), CallEvent(kind=CallKind.ENDED, outcome=outcome, error_code=code, error_msg=why))
 
 
 PICK = 'pick_from("hebe", "tea", "fridge")'
@@ -104,7 +107,39 @@ def test_what_failed_leaves_nothing_believed_and_is_doubted_when_it_is_tried_aga
     assert bench.weigh(PICK)[0] is Fit.DOUBTED
     assert bench.weigh('go_to("hebe", "in_front_of_fridge")')[0] is Fit.FITS, "it may have been pushed away"
     bench.ended('open("atlas", "drawer")')
+    assert bench.weigh(PICK)[0] is Fit.DOUBTED, "the other robot's drawer has nothing to do with it"
+    bench.ended('open("hebe", "fridge")')
     assert bench.weigh(PICK)[0] is Fit.FITS, "something was done since"
+
+
+@pytest.mark.parametrize(
+    ("change", "free"),
+    [
+        (lambda b: b.ended('open("atlas", "drawer")'), False),
+        (lambda b: b.ended('pick_from("hebe", "tea", "sink")', Outcome.FAILED), False),
+        (lambda b: b.see(things={"tea": "fridge", "cup": "table"}, doors=OPENED, hand=""), False),
+        (lambda b: b.ended('go_to("hebe", "in_front_of_table")'), True),
+        (lambda b: b.ended('pick_from("atlas", "tea", "table")'), True),
+        (lambda b: b.see(things={"tea": "sink"}, doors=OPENED), True),
+        (lambda b: b.see(things={"tea": "fridge"}, doors=SHUT), True),
+        (lambda b: b.world.allow_again(), True),
+    ],
+)
+def test_what_failed_too_often_is_spent_until_something_that_it_rests_on_has_changed(
+    change: Callable[[Bench], None], free: bool
+) -> None:
+    bench = Bench(things={"tea": "fridge", "cup": "sink"}, doors=OPENED, hand="")
+    other_order = bench.act('pick_from(space="fridge", object="tea", robot="hebe")')
+    bench.ended(PICK, Outcome.FAILED)
+    bench.ended(PICK, Outcome.INTERRUPTED)
+    bench.ended(PICK, Outcome.REFUSED, int(CallCode.HALTED))
+    assert not bench.world.spent(other_order), "it failed once"
+    bench.ended(PICK, Outcome.REFUSED, int(CallCode.OUT_OF_RANGE), "out of reach")
+    why = "it has failed 2 times and nothing that it rests on has changed since; at last: out of reach"
+    assert bench.world.spent(other_order) == why
+    assert not bench.world.spent(bench.act('pick_from("hebe", "tea", "sink")'))
+    change(bench)
+    assert bench.world.spent(other_order) == ("" if free else why)
 
 
 def test_observations_that_lag_behind_an_action_make_it_doubtful_and_no_more() -> None:

@@ -27,6 +27,10 @@ class Action:
     skill: str
     arguments: Mapping[str, Any]
 
+    def __hash__(self) -> int:
+        """Hash it as it compares: in whatever order its arguments were written."""
+        return hash((self.robot, self.skill, frozenset(self.arguments.items())))
+
     def __str__(self) -> str:
         """Return it as the planner writes it."""
         given = {ROBOT: self.robot, **self.arguments}

@@ -85,6 +85,8 @@ class Critic:
 
     def weigh(self, step: Step, running: Sequence[Step]) -> Verdict:
         """Return whether a step may begin now; what is not known yet is asked."""
+        if spent := self._world.spent(step.action):
+            return Verdict(False, "world", spent)
         if self._policy is Policy.NEVER:
             return Verdict(True)
         fit, why = self._world.weigh(step.action)

@@ -40,7 +40,7 @@ class ClosedLoopPlanning:
         policy = Policy.NEVER if self._open else Policy(io.settings["closed_loop.critic"])
         self._prompts = Prompts(task, robots, open_loop=self._open)
         self._ask = Ask(io, self._prompts, task.instruction)
-        self._world = World(robots, io.clock.now)
+        self._world = World(robots, io.clock.now, io.settings["closed_loop.max_tries"])
         self._critic = Critic(robots, self._world, self._prompts, self._ask, policy, self._go_on)
         self._memory = Memory(self._observe, self._summarize, self._go_on)
         self._waiting: list[Step] = []
@@ -79,6 +79,7 @@ class ClosedLoopPlanning:
             self._waiting, self._claim = [], None
         elif isinstance(event, Restarted):
             self._void, self._rejections, self._failures = False, 0, 0
+            self._world.allow_again()
             self._resume()
         elif isinstance(event, Resumed) and self._paused:
             self._paused = False

@@ -34,6 +34,7 @@ class ClosedLoop(TeamStrategy):
         ),
         Parameter("closed_loop.max_rejections", 6, "plans in a row that may be rejected, nothing done between them", 1, 100),
         Parameter("closed_loop.max_failures", 5, "actions in a row that may fail", 1, 100),
+        Parameter("closed_loop.max_tries", 3, "failures of one action, nothing that it rests on changed between them", 1, 100),
         Parameter("closed_loop.max_plans", 40, "plans of one task at most", 1, 1000),
     )
 

@@ -70,17 +70,21 @@ class Belief:
 
 
 class World:
-    """Believe, and weigh actions."""
+    """Believe, and weigh actions.
 
-    def __init__(self, robots: Mapping[str, RobotView], now: Callable[[], float]) -> None:
-        self._robots, self._now = robots, now
+    An action that failed `max_tries` times is spent until something that it rests on has changed: something was done by its
+    robot or with its things and places, or one of these is seen to be otherwise.
+    """
+
+    def __init__(self, robots: Mapping[str, RobotView], now: Callable[[], float], max_tries: int) -> None:
+        self._robots, self._now, self._max_tries = robots, now, max_tries
         self.belief = Belief()
         self._changed_s: dict[str, float] = {}
         """When an action changed a thing or a door."""
         self._contradicted: set[str] = set()
         """Things and doors that the observations show otherwise than an action has just left them."""
-        self._failed: set[str] = set()
-        """Actions that failed, and nothing has been done since."""
+        self._failed: dict[Action, list[str]] = {}
+        """Actions that did not end well, and nothing that they rest on has changed since; why they failed, for each time."""
         self._halted_s: dict[str, float] = {}
         self._doors = {
             choice
@@ -110,24 +114,45 @@ class World:
         belief.seen = {thing: space for thing, space in agreed.items() if thing not in self._contradicted}
 
     def _see(self, believed: dict[str, str], seen: Mapping[str, str]) -> None:
+        changed = set()
         for name, state in seen.items():
             if state != believed.get(name, state) and self._now() - self._changed_s.get(name, -LAG_S) < LAG_S:
                 self._contradicted.add(name)
-            else:
-                believed[name] = state
+                continue
+            if state != believed.get(name, state):
+                changed.add(name)
+            believed[name] = state
+        self._forgive(lambda action: bool(action.names & changed))
 
     def ended(self, action: Action, call: CallEvent) -> None:
         """Take in how an action ended."""
         if call.outcome is Outcome.DONE:
-            self._failed.clear()
+            self._forgive(action.meets)
             changed = [*action.names, self.belief.hands.get(action.robot, "")]
             self._changed_s |= dict.fromkeys(changed, self._now())
             self.belief.suppose(action)
             return
-        self._failed.add(str(action))
+        failures = self._failed.setdefault(action, [])
         self.belief.forget(action)
         if call.error_code == CallCode.HALTED:
             self._halted_s[action.robot] = self._now()
+        elif call.outcome in (Outcome.FAILED, Outcome.REFUSED):
+            failures.append(call.told or call.outcome_name)
+
+    def _forgive(self, rests: Callable[[Action], bool]) -> None:
+        """Forget the failures of the actions that rest on what has changed."""
+        self._failed = {action: failures for action, failures in self._failed.items() if not rests(action)}
+
+    def allow_again(self) -> None:
+        """Let every action be tried again, because somebody has stepped in. What did not end well stays in doubt."""
+        self._failed = {action: [] for action in self._failed}
+
+    def spent(self, action: Action) -> str:
+        """Return why an action is not to be tried again; empty while it may be."""
+        failures = self._failed.get(action, [])
+        if len(failures) < self._max_tries:
+            return ""
+        return f"it has failed {len(failures)} times and nothing that it rests on has changed since; at last: {failures[-1]}"
 
     def hides(self, running: Action, action: Action) -> bool:
         """Return whether nobody can see yet what an action rests on: another one changes it, or takes its robot elsewhere."""
@@ -142,7 +167,7 @@ class World:
             return Fit.UNFIT, f"{action.robot} is halted: leave it out, or wait until somebody lets it go on"
         if why := self._against(action, belief):
             return Fit.UNFIT, why
-        if (action.names & self._contradicted) or str(action) in self._failed or not self._sure(action, belief):
+        if (action.names & self._contradicted) or action in self._failed or not self._sure(action, belief):
             return Fit.DOUBTED, ""
         return Fit.FITS, ""
 
