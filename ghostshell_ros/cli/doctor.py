@@ -37,6 +37,7 @@ def doctor(
     strategy: Annotated[str, typer.Option(hidden=True)] = "",
     prompt: Annotated[str, typer.Option(hidden=True)] = "full",
     dialect: Annotated[str, typer.Option(hidden=True)] = "xml",
+    team: Annotated[str, typer.Option(hidden=True)] = "",
     before_launch: Annotated[bool, typer.Option(hidden=True)] = False,
 ) -> None:
     """Check machine, installation, robot, model, key and network, in one line each. Starts and changes nothing.
@@ -46,7 +47,7 @@ def doctor(
     from ghostshell_ros.launcher.checks import Start
 
     if before_launch:  # of `ros2 launch`, which shows what stands on standard error
-        found = Start(robot, robot_name, model, fast_model, models, strategy, prompt, dialect).check(os.environ)
+        found = Start(robot, robot_name, model, fast_model, models, strategy, prompt, dialect, team=team).check(os.environ)
         sys.stderr.writelines(f"{remark}\n" for remark in found.remarks)
         if found.faults:
             fail(found.faults[0], command="launch", status=1)

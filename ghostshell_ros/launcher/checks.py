@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Find what keeps a robot from being launched before any node is started, and say what to do. Imports no ROS."""
+"""Find what keeps a robot or a team from being launched before any node is started, and say what to do. Imports no ROS."""
 
 from __future__ import annotations
 
@@ -15,6 +15,8 @@ from ghostshell_ros.launcher.specs import InlineParameters, ProcessSpec
 from ghostshell_ros.runtime.data import model_config
 from skill_kernel.config.sections import nearest
 from skill_kernel.review import Review, review
+from skill_kernel.robot import RobotConfigError
+from skill_kernel.team import TeamConfig
 
 MAX_DOMAIN = 232
 """DDS has no ports for a higher one (https://docs.ros.org/en/jazzy/Concepts/Intermediate/About-Domain-ID.html)."""
@@ -26,9 +28,9 @@ CONNECT_S = 1.0
 class Start:
     """Hold what a launch says of one robot: its file, its namespace, its models by name or as provider:model, the file of
     models (empty: the shipped one), its strategy (empty: not told), prompt and dialect. `whole`: its safety gate is among the
-    nodes."""
+    nodes. Of a team `team` is the file, and `whole` says so of its planner; it has no robot."""
 
-    robot: str
+    robot: str = ""
     name: str = ""
     model: str = "offline"
     fast_model: str = ""
@@ -37,13 +39,13 @@ class Start:
     prompt: str = "full"
     dialect: str = "xml"
     whole: bool = True
+    team: str = ""
 
     def check(self, environment: Mapping[str, str]) -> Review:
-        """Return why the robot cannot be launched, and what it will miss if it is."""
+        """Return why the robot or the team cannot be launched, and what it will miss if it is."""
         from planners.models.config import fault_of_dialect
-        from planners.strategy import strategy_names
 
-        found = review(self.robot)
+        found = Review(tuple(self._faults_of_team())) if self.team else self._review()
         faults, remarks = [*self._faults_of_name(environment), *found.faults], [*found.remarks]
         for spec in dict.fromkeys(filter(None, (self.model, self.fast_model))):
             fault, remark = check_model(spec, self.models, environment)
@@ -52,26 +54,47 @@ class Start:
                 fault = fault_of_dialect(self.dialect, self.prompt, config.inner or config)
             faults.append(fault)
             remarks.append(remark)
-        if self.strategy and self.strategy not in (known := strategy_names()):
-            hint = nearest(self.strategy, known)
-            faults.append(f"there is no strategy '{self.strategy}'{hint}; use one of {', '.join(known)}")
         return Review(tuple(filter(None, faults)), tuple(filter(None, remarks)))
 
+    def _review(self) -> Review:
+        from planners.strategy import strategy_names
+
+        found = review(self.robot)
+        if not self.strategy or self.strategy in (known := strategy_names()):
+            return found
+        fault = f"there is no strategy '{self.strategy}'{nearest(self.strategy, known)}; use one of {', '.join(known)}"
+        return Review((*found.faults, fault), found.remarks)
+
+    def _faults_of_team(self) -> Iterator[str]:
+        from planners.strategy import TeamStrategy, load_strategies
+
+        try:
+            team = TeamConfig.load(self.team)
+        except RobotConfigError as error:
+            yield str(error)
+            return
+        found, broken = load_strategies()
+        known = [name for name, strategy in found.items() if isinstance(strategy, TeamStrategy)]
+        chosen = self.strategy or team.strategy
+        if chosen and chosen not in known:
+            hint = f"{nearest(chosen, known)}; use one of {', '.join(known)}"
+            yield broken.get(chosen, f"strategy '{chosen}' of team '{team.name}' plans for no team{hint}")
+
     def _faults_of_name(self, environment: Mapping[str, str]) -> Iterator[str]:
-        name = self.name.strip("/")
+        name, kind, argument = self.name.strip("/"), *(("team", "team") if self.team else ("robot", "robot_name"))
         if not is_namespace(name):
-            yield f"robot_name is '{self.name}'; it must be of letters, digits and underscores, no digit first"
+            yield f"{argument} is '{self.name}'; it must be of letters, digits and underscores, no digit first"
         if fault := fault_of_domain(environment):
             yield fault
         elif self.whole and name in robots_here(domain := ros_domain(environment)):
             yield (
-                f"robot '{name}' already runs on this machine, in ROS domain {domain}, and was left alone; end its launch, "
-                "or give this one another name (robot_name:=NAME) or domain (ROS_DOMAIN_ID)"
+                f"{kind} '{name}' already runs on this machine, in ROS domain {domain}, and was left alone; end its launch, "
+                f"or give this one another name ({argument}:=NAME) or domain (ROS_DOMAIN_ID)"
             )
 
 
 def starts_of(specs: Iterable[ProcessSpec], package: str) -> dict[str, tuple[Start, Mapping[str, str]]]:
-    """Return by namespace what the package's nodes of a launch are told of their robot, and their environment."""
+    """Return by namespace what the package's nodes of a launch are told of their robot or team, and their environment."""
     told: dict[str, tuple[dict[str, str], Mapping[str, str]]] = {}
     whole: set[str] = set()
     for spec in specs:
@@ -80,20 +103,18 @@ def starts_of(specs: Iterable[ProcessSpec], package: str) -> dict[str, tuple[Sta
         words = [word for word in spec.command if isinstance(word, str)]
         name = next((word.removeprefix("__ns:=") for word in words if word.startswith("__ns:=")), "")
         values, _ = told.setdefault(name, ({}, spec.environment))
-        if Path(str(spec.command[0])).name == "safety_gate":
+        if Path(str(spec.command[0])).name in ("safety_gate", "team_planner"):
             whole.add(name)
         for given in spec.command:
             if isinstance(given, InlineParameters):
                 values |= {key.removesuffix("_file"): str(value) for key, value in given.values.items()}
     known = Start.__dataclass_fields__.keys() - {"name", "whole"}
-    return {
-        name: (
-            Start(name=name, whole=name in whole, **{key: value for key, value in values.items() if key in known}),
-            environment,
-        )
-        for name, (values, environment) in told.items()
-        if "robot" in values
-    }
+    starts = {}
+    for name, (values, environment) in told.items():
+        if "robot" in values or "team" in values:
+            about = {key: value for key, value in values.items() if key in known}
+            starts[name] = (Start(name=name, whole=name in whole, **about), environment)
+    return starts
 
 
 def check_model(spec: str, models: str, environment: Mapping[str, str]) -> tuple[str, str]:

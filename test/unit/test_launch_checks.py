@@ -11,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from click.testing import Result
 from typer.testing import CliRunner
 
 from ghostshell_ros.cli import doctor
@@ -23,6 +24,7 @@ from skill_kernel.review import Review
 
 ROOT = Path(__file__).parents[2]
 COCO = Start("coco", "coco")
+KITCHEN = Start(name="kitchen", team="kitchen")
 DOMAIN = "231"
 LOCAL = "openai:m@http://127.0.0.1:1/v1"
 
@@ -37,7 +39,7 @@ def inline(**values: object) -> InlineParameters:
 
 
 def test_a_sound_robot_may_be_launched() -> None:
-    assert COCO.check({}) == Start("coco").check({}) == Review(())
+    assert COCO.check({}) == Start("coco").check({}) == KITCHEN.check({}) == Review(())
 
 
 @pytest.mark.parametrize(
@@ -54,6 +56,12 @@ def test_a_sound_robot_may_be_launched() -> None:
         (Start("coco", "coco", dialect="tools"), {}, "the model offline calls no tools; use dialect:=xml"),
         (Start("coco", "coco", LOCAL, dialect="tools", prompt="short"), {}, "prompt:=short is for dialect:=xml"),
         (Start("coco", "coco", models="/nowhere/models.yaml"), {}, "/nowhere/models.yaml"),
+        (KITCHEN, {"ROS_DOMAIN_ID": "233"}, "ROS_DOMAIN_ID is '233'"),
+        (replace(KITCHEN, name="9x"), {}, "team is '9x'"),
+        (replace(KITCHEN, model="gpt"), {}, "'gpt' names no model"),
+        (replace(KITCHEN, strategy="closed_lop"), {}, "'kitchen' plans for no team; did you mean 'closed_loop'"),
+        (replace(KITCHEN, strategy="layered"), {}, "strategy 'layered' of team 'kitchen' plans for no team"),
+        (replace(KITCHEN, team="kitchn"), {}, "there is no team 'kitchn'; did you mean 'kitchen'"),
         (COCO, {"ROS_DOMAIN_ID": "233"}, "ROS_DOMAIN_ID is '233'; it must be a whole number of 0 to 232"),
         (COCO, {"ROS_DOMAIN_ID": "one"}, "ROS_DOMAIN_ID is 'one'"),
     ],
@@ -109,18 +117,23 @@ def test_what_a_launch_says_of_each_robot_is_found_in_its_nodes() -> None:
         ),
         spec("skill_kernel", "-r", "__ns:=/two", inline(robot="kalos"), environment=more),
         spec("memory", inline(models_file="x.yaml")),
+        spec("sim", "-r", "__ns:=/both", inline(robots="coco two")),
+        spec("team_planner", "-r", "__ns:=/both", inline(team="kitchen", model="m", strategy="closed_loop")),
         ProcessSpec("other-1", ("/opt/lib/other/node", inline(robot="nobody")), {}),
     ]
     assert starts_of(specs, "ghostshell") == {
         "/coco": (Start("coco", "/coco", "m", "f", "x.yaml", "stream"), {"ROS_DOMAIN_ID": DOMAIN}),
         "/two": (Start("kalos", "/two", whole=False), more),
+        "/both": (Start("", "/both", "m", strategy="closed_loop", team="kitchen"), {"ROS_DOMAIN_ID": DOMAIN}),
     }
 
 
-@pytest.mark.parametrize("given", ["model:=gpt", "strategy:=foo", "models:=/nowhere.yaml"])
+@pytest.mark.parametrize(
+    "given", ["coco model:=gpt", "coco strategy:=foo", "coco models:=/nowhere.yaml", "kitchen strategy:=foo"]
+)
 def test_a_launch_that_cannot_work_starts_nothing(given: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(console, "run", lambda specs: pytest.fail("it was started"))
-    done = CliRunner().invoke(app, ["launch", "coco", given])
+    done = CliRunner().invoke(app, ["launch", *given.split()])
     assert done.exit_code == 1 and done.stderr.count("\n") == 1 and done.stderr.startswith("ghostshell launch: ")
 
 
@@ -141,14 +154,26 @@ def test_an_empty_argument_says_what_to_do() -> None:
     assert done.exit_code == 1 and "must be <name>:=<value>; leave it out for the file's own value" in done.stderr
 
 
+def checked(file: str, **given: str) -> Result:
+    """Return what the check of a launch file does, which `ros2 launch` runs before any node."""
+    page = (ROOT / "launch" / file).read_text(encoding="utf-8")
+    ((before, text),) = re.findall(r"(.*)\$\(command '(.*)' warn\)", page, re.DOTALL)
+    assert "<node" not in before and "<include" not in before
+    given = {"robot_name": "coco", "fast_model": "", "models": "", "prompt": "full", **given}
+    words = shlex.split(re.sub(r"\$\(var (\w+)\)", lambda name: given[name.group(1)], text.replace("&quot;", '"')))
+    return CliRunner().invoke(app, words[2:])
+
+
 @pytest.mark.parametrize(("model", "dialect", "status"), [("offline", "xml", 0), ("gpt", "xml", 1), ("offline", "tools", 1)])
 def test_ros2_launch_makes_the_same_checks_by_a_command(model: str, dialect: str, status: int) -> None:
-    (text,) = re.findall(r"\$\(command '(.*)' warn\)", (ROOT / "launch" / "robot.launch.xml").read_text(encoding="utf-8"))
-    given = {"robot": "coco", "robot_name": "coco", "model": model, "fast_model": "", "models": "", "strategy": "layered"}
-    given |= {"prompt": "full", "dialect": dialect}
-    words = shlex.split(re.sub(r"\$\(var (\w+)\)", lambda name: given[name.group(1)], text.replace("&quot;", '"')))
-    done = CliRunner().invoke(app, words[2:])
+    done = checked("robot.launch.xml", robot="coco", model=model, strategy="layered", dialect=dialect)
     assert done.exit_code == status and (status == 0) is (done.stderr == "")
+
+
+@pytest.mark.parametrize(("strategy", "says"), [("", ""), ("closed_loop", ""), ("closed_lop", "did you mean 'closed_loop'")])
+def test_ros2_launch_starts_no_node_of_a_team_whose_planner_would_only_be_respawned(strategy: str, says: str) -> None:
+    done = checked("kitchen.launch.xml", team="kitchen", model="offline", strategy=strategy)
+    assert done.exit_code == (1 if says else 0) and says in done.stderr and (not says) is (done.stderr == "")
 
 
 def test_the_doctor_names_the_key_and_never_its_value(monkeypatch: pytest.MonkeyPatch) -> None:
