@@ -206,7 +206,7 @@ class ProcessExecutor:
         if call.role is Role.TEXT:
             if self._registry.text_skill is None:
                 why = "the robot has no skill that speaks; set text_skill in its YAML file"
-                self.scheduler.ended(call.call_id, CallResult(Outcome.FAILED, CallCode.UNKNOWN_FUNCTION, why))
+                self.scheduler.ended(call.call_id, CallResult(Outcome.DROPPED, CallCode.UNKNOWN_FUNCTION, why))
                 return
             function = self._registry.text_skill.name
         spec = CallSpec(

@@ -71,7 +71,7 @@ class OfflineClient:
         """Return the whole answer at once. Raises ModelError MODEL_NOT_UNDERSTOOD."""
         plan_done = f"<{self._about.options.tag('plan_done')}/>"
         if request.turn:
-            return f"{_failures(request.done)}{plan_done}"
+            return f"{_failures(request.done) if self._about.speaks else ''}{plan_done}"
         instruction = request.instruction
         if len(instruction) > MAX_INSTRUCTION:
             raise _not_understood(f"the instruction has {len(instruction)} characters; say it in at most {MAX_INSTRUCTION}")

@@ -20,6 +20,7 @@ from skill_kernel.observation.accessors import Accessor
 from skill_kernel.observation.render import signatures
 from skill_kernel.robot import AnswerKind, WaypointConfig
 from skill_kernel.skills.arguments import Limits, choices, converters
+from skill_kernel.skills.registry import SkillRegistry
 from skill_kernel.skills.skill import MAIN, Skill, plain_value
 
 ParameterKind = Literal["int", "float", "bool", "choice", "text", "other"]
@@ -189,6 +190,12 @@ class RobotFacts:
     first_actions: Sequence[str] = ()
     resume_motion: str = ""
     examples: Mapping[AnswerKind, Mapping[str, str]] = field(default_factory=dict)
+
+    @property
+    def speaks(self) -> bool:
+        """Return whether plain text goes to a skill that speaks it."""
+        named = self.skills.text_skill if isinstance(self.skills, SkillRegistry) else None
+        return named is not None or any(skill.speaks_text for skill in self.skills)
 
     @property
     def things(self) -> tuple[str, ...]:

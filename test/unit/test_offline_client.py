@@ -103,6 +103,11 @@ def test_a_later_turn_reports_what_failed_instead_of_doing_it_again() -> None:
     assert _text(_client(), _request("nod", turn=1, done=[CallReport("nod", {}, "DONE")])) == "<plan_done/>"
 
 
+def test_a_robot_that_does_not_speak_is_given_nothing_to_say_of_what_failed() -> None:
+    silent = OfflineClient(RobotFacts("desk", "", []))
+    assert _text(silent, _request("nod", turn=1, done=[CallReport("nod", {}, "FAILED", "stuck")])) == "<plan_done/>"
+
+
 def test_a_plan_made_anew_leaves_out_what_is_done_and_begins_nothing_anew_that_could_go_too_far() -> None:
     said = "say hello, then walk forward 1 m, then nod"
     whole = _text(_client(), _request(said))

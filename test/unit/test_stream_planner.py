@@ -51,6 +51,16 @@ def test_talking_about_a_failure_does_not_make_it_a_success() -> None:
     assert isinstance(step, PlanEnded) and step.code == TaskCode.CALL_FAILED and "nod" in step.message
 
 
+def test_words_of_a_robot_that_does_not_speak_hide_no_failure_spoil_no_deed_and_are_none_by_themselves() -> None:
+    made = planner()
+    made.follow(TurnResult("failure", calls=[report("DROPPED", "text"), report("FAILED")]))
+    step = made.follow(TurnResult("plan_done", calls=[report("DROPPED", "text"), report("DONE", "plan_done")]))
+    assert isinstance(step, PlanEnded) and step.message == "'nod' FAILED: why"
+    assert planner().follow(TurnResult("end", calls=[report("DROPPED", "text"), report("DONE")])) == PlanEnded()
+    step = planner().follow(TurnResult("end", calls=[report("DROPPED", "text")]))
+    assert step == PlanEnded(int(TaskCode.CALL_FAILED), "'text' DROPPED: why")
+
+
 def test_a_failure_mended_in_the_next_turn_is_a_success() -> None:
     made = planner()
     made.follow(TurnResult("failure", calls=[report("FAILED")]))

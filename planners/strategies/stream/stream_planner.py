@@ -25,11 +25,14 @@ NO_CALLS = "the model's answer holds nothing to do or to say"
 WORDS = frozenset({TEXT, *BUILTINS})
 """Calls that do nothing by themselves: a failure is not mended by talking about it."""
 
-
 MAX_ANSWER_CHARS = 1500
 """Characters of one answer that the history keeps."""
 MAX_PLANS = 50
 """Newest plans that the history keeps."""
+
+
+def _acts(call: CallReport) -> bool:
+    return call.outcome == "DONE" and call.function not in WORDS
 
 
 class Conversation:
@@ -87,11 +90,12 @@ class StreamPlanner(TurnPlanner):
         self._said = self._conversation.begin()
         self._failures = 0
         self._fault = ""
+        self._acted = False
         self._began: Mapping[str, Any] | None = None
         """Where the robot was when the task began; None before it has."""
 
     def first(self, done: Sequence[CallReport], known: Known) -> ModelRequest:
-        self._failures, self._fault = 0, ""
+        self._failures, self._fault, self._acted = 0, "", any(map(_acts, done))
         self._said = self._conversation.begin()
         return self._asked(known, results=done)
 
@@ -124,8 +128,13 @@ class StreamPlanner(TurnPlanner):
         first_fault = f"'{failed[0].function}' {failed[0].outcome}: {failed[0].message}" if failed else ""
         if result.code:
             return PlanEnded(result.code, result.error)
-        if first_fault or any(c.outcome == "DONE" and c.function not in WORDS for c in result.calls):
+        acted = any(map(_acts, result.calls))
+        self._acted = self._acted or acted
+        unheard = [c for c in result.calls if c.function == TEXT and c.outcome == "DROPPED"]
+        if first_fault or acted:
             self._fault = first_fault
+        elif unheard and not self._acted:  # of a robot that does not speak; beside a deed its words may be lost
+            self._fault = self._fault or f"'{TEXT}' DROPPED: {unheard[0].message}"
         if result.reason == "end" and not (result.calls or result.running or self.turn):
             return PlanEnded(int(TaskCode.CALL_FAILED), NO_CALLS)
         if result.reason in ("end", "plan_done"):
