@@ -252,11 +252,13 @@ class Entry:
 
 def _choices(parameter: Declared) -> tuple[Choice, ...]:
     aside = bool({k.text for k in _keys(parameter.name)} & _ASIDE_PARAMETERS)
+    # A side alone names nothing; the left tray is a place as any other.
+    several = all if _OBJECTS & {*parameter.name.lower().split("_")} else any
     made = []
     for value in parameter.choices:
         keys = _keys(_BESIDE.sub("", value))
         posture = any(k.concept in _POSTURES for k in keys)
-        own = not aside and not any(k.concept in _ASIDE_CHOICES or k.text in _ASIDE_CHOICES for k in keys)
+        own = not aside and not several(k.concept in _ASIDE_CHOICES or k.text in _ASIDE_CHOICES for k in keys)
         made.append(Choice(value, keys, leads=posture or own))
     return tuple(made)
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from arm_sim import ArmSim
 
+from planners.language.parser import CommandParser
 from skill_kernel.skills.arguments import signature_text
 from skill_kernel.skills.registry import SkillRegistry
 
@@ -36,6 +37,19 @@ def test_it_sorts_into_trays_and_a_drawer(picker: ArmSim) -> None:
     lying = picker.lying()
     assert (lying["ball"], lying["can"], lying["cube"]) == ("right_tray", "left_tray", "bench")
     assert picker.shares()["drawer"] < 0.05 and picker.most_force <= 20.0 + 1e-6
+
+
+@pytest.mark.parametrize(
+    ("said", "source"),
+    [
+        ("put it into the left tray", '<release_to space="left_tray"/>'),
+        ("put it in the right tray", '<release_to space="right_tray"/>'),
+        ("take the can from the left tray", '<pick_from object="can" space="left_tray"/>'),
+        ("put it into the left", ""),
+    ],
+)
+def test_a_side_in_the_name_of_a_place_is_no_direction(picker: ArmSim, said: str, source: str) -> None:
+    assert CommandParser(SkillRegistry.from_modules(picker.config.skills)).read(said).source == source
 
 
 def test_its_skills_offer_what_its_workbench_names(picker: ArmSim) -> None:
