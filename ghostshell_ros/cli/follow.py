@@ -28,7 +28,7 @@ from ghostshell_ros.wire.values import seconds
 from skill_kernel.codes import Achievement, TaskCode
 from skill_kernel.events import EventBase
 from skill_kernel.processes.process import ProcessStatus
-from skill_kernel.roles import Act, key_role
+from skill_kernel.roles import Act, Role, key_role
 
 QUIET_S = 1.0
 """Drivers start one after the other; this long after the last change no other one is expected."""
@@ -52,6 +52,7 @@ NODES = ("process_scheduler", "skill_kernel", "channel_scheduler")
 
 EXITS = {Achievement.DONE: 0, Achievement.NOT_DONE: 1, Achievement.PARTLY_DONE: 3, Achievement.ANSWERED: 4}
 """Exit statuses of a command that follows a task; 2 is for one without a robot."""
+INSTRUCTS = key_role(Act.INSTRUCT)
 OVERDUE_S = 2.0
 """A task that has not begun after this time is asked for."""
 
@@ -182,18 +183,17 @@ class RobotClient(RunListener):
         silent = [node for node in NODES if node not in self._seen]
         return silent or ([] if self._halted else self._start_up.coming(self.now_s()))
 
-    def send(self, instruction: str, timeout_s: float = math.inf) -> Sent:
-        """Send a task that is to end after `timeout_s`. From any thread."""
+    def send(self, instruction: str, timeout_s: float = math.inf, *, role: Role = INSTRUCTS, **about: str) -> Sent:
+        """Send a task that is to end after `timeout_s`, signed by a role. `about`: more fields of its goal. From any thread."""
         sent = Sent(instruction, timeout_s)
         self.sent = [*(one for one in self.sent if not one.told), sent]
-        self.call_soon(self._send, sent)
+        about = {"sender": "command line", "door": "chat", **about}
+        self.call_soon(self._send, sent, RunTask.Goal(instruction=instruction, **about), role)
         return sent
 
-    def _send(self, sent: Sent) -> None:
-        goal = RunTask.Goal(instruction=sent.instruction, sender="command line", door="chat")
-        goal = signed(self, "run_task", goal, key_role(Act.INSTRUCT))
+    def _send(self, sent: Sent, goal: RunTask.Goal, role: Role) -> None:
         sent.goal = self._task.send(
-            goal,
+            signed(self, "run_task", goal, role),
             on_end=lambda end, result: self._ended(sent, end, result),
             on_feedback=lambda feedback: setattr(sent, "process_id", feedback.state.process_id),
         )
@@ -231,7 +231,7 @@ class RobotClient(RunListener):
             result.error_msg = f"{sent.why}, so it was ended"
         sent.process_id = sent.process_id or result.process_id
         sent.end = sent.end or result
-        self.inbox.put(("end", result))
+        self.heard("end", result)
 
 
 def wait_ready(client: RobotClient, timeout_s: float = WAIT_S, tell: Callable[[str], object] = lambda _: None) -> None:

@@ -75,14 +75,18 @@ class RunListener(RuntimeNode):
     def __init__(self, robot: str, name: str = "ghostshell_watch") -> None:
         super().__init__(name, namespace=robot, **OF_A_COMMAND)
         self.inbox: queue.Queue[tuple[str, Any]] = queue.Queue()
-        read_events(self, lambda event: self.inbox.put(("event", event)))
+        read_events(self, lambda event: self.heard("event", event))
         for kind, type_, topic, qos in (
             ("processes", ProcessArray, "processes", LATCHED),
             ("plan", Plan, "plans", PLANS),
             ("queue", StepQueue, "step_queue", QUEUES),
             ("reflexes", ReflexStateArray, "reflex_states", LATCHED),
         ):
-            self.create_subscription(type_, topic, lambda m, kind=kind: self.inbox.put((kind, m)), qos)
+            self.create_subscription(type_, topic, lambda m, kind=kind: self.heard(kind, m), qos)
+
+    def heard(self, kind: str, message: Any) -> None:
+        """Take a message. On the executor's thread."""
+        self.inbox.put((kind, message))
 
 
 class RunView:
