@@ -149,9 +149,16 @@ def ps(
             print(f"{len(found) - limit} older ones are left out; --limit shows more")
         kernel = client.latched(KERNEL_S, topic=1)
         if kernel is not None and kernel.halted:
-            print(f"{robot} is halted ({kernel.halt_cause}); when it is safe: ghostshell clear --robot {robot}")
+            print(_halt_line(robot, kernel))
         running = _running(kernel, [p.process_id for p in found if not p.ended.sec])
         print("\n".join(_table(found[-limit:], client.node.now_s(), running)) if found else f"{robot}: nothing runs")
+
+
+def _halt_line(robot: str, kernel: Any) -> str:
+    """Return why a robot is halted and how it is cleared; of a team each of its robots, which have the gates."""
+    members = dict.fromkeys(robot for robot, sign, _ in (s.name.rpartition("/") for s in kernel.subsystems) if sign)
+    how = "; ".join(f"ghostshell clear --robot {name}" for name in members or [robot])
+    return f"{kernel.halt_cause if members else f'{robot} is halted ({kernel.halt_cause})'}; when it is safe: {how}"
 
 
 def pause(process_id: ProcessId = "", robot: Robot = "", wait: Wait = WAIT_S) -> None:

@@ -13,6 +13,7 @@ from typing import Any, ClassVar
 
 import pytest
 import typer
+from ghostshell.msg import KernelState, Subsystem
 from ghostshell.srv import ControlHalt
 from typer.testing import CliRunner
 
@@ -56,6 +57,15 @@ def test_halt_without_a_name_is_for_every_robot_also_where_one_does_not_answer(g
     gate.asked, gate.lost = [], NEVER
     status, output = run("halt", wait_s=0.1)
     assert status == 2 and "no robot 'coco' answers" in output and "no robot 'lab/kalos' answers" in output
+
+
+def test_of_a_halted_team_each_robot_is_named_that_is_to_be_cleared() -> None:
+    alone = KernelState(halted=True, halt_cause="a child", subsystems=[Subsystem(name="arm")])
+    assert say._halt_line("hebe", alone) == "hebe is halted (a child); when it is safe: ghostshell clear --robot hebe"
+    parts = [Subsystem(name=name) for name in ("lab/atlas/arm", "hebe/arm", "hebe/base")]
+    team = KernelState(halted=True, halt_cause="lab/atlas is halted (a child); hebe is halted", subsystems=parts)
+    how = "ghostshell clear --robot lab/atlas; ghostshell clear --robot hebe"
+    assert say._halt_line("kitchen", team) == f"{team.halt_cause}; when it is safe: {how}"
 
 
 def test_a_stop_word_halts_before_ros_is_joined(monkeypatch: pytest.MonkeyPatch) -> None:
