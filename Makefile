@@ -15,7 +15,7 @@ QUICK := not slow and not faults and not quarantined
 # The tests start hundreds of processes: each module is compiled for the first of them and not for each.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup build test test-slow test-faults test-security test-extras soak fuzz lint unit integration repeat demo bench clean
+.PHONY: help setup build test test-slow test-faults test-security test-browser test-extras soak fuzz lint unit integration repeat demo bench clean
 
 help: ## these lines
 	@sed -nE 's/^([a-z-]+):.*## (.*)/  make \1\t\2/p' Makefile | expand -t 24
@@ -65,6 +65,10 @@ test-security: setup ## the keystore of SROS 2 with a Fast DDS that has the secu
 	@scripts/secure_dds.sh
 	@$(ENV) $(SHELL_DOMAIN) pytest -q test/integration/test_security.py
 
+test-browser: setup ## the operator's page in Debian's Chromium (installs it, Playwright and axe-core; pictures are in out/browser)
+	@scripts/browser.sh
+	@$(ENV) $(SHELL_DOMAIN) pytest -q test/browser
+
 test-extras: setup ## what only the heavy extras have (ultralytics, sentence-transformers, a small model: 7 GB into .venv-extras)
 	@scripts/extras.sh
 
@@ -75,4 +79,4 @@ bench: setup ## the benchmarks, each beside its reference
 	@$(ENV) python3 -m bench.run_all
 
 clean: ## removes all that the other targets made, except out/
-	rm -rf .venv .venv-apt .venv-extras .secure-dds build build-apt install install-apt log .mypy_cache .ruff_cache .pytest_cache .hypothesis *.egg-info
+	rm -rf .venv .venv-apt .venv-extras .secure-dds .browser build build-apt install install-apt log .mypy_cache .ruff_cache .pytest_cache .hypothesis *.egg-info

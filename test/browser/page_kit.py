@@ -15,7 +15,7 @@ from playwright.sync_api import Page, Route, WebSocketRoute
 
 STATIC = Path(__file__).resolve().parents[2] / "ghostshell_ros/nodes/dashboard/static"
 ADDRESS = "http://127.0.0.1:8780/"
-CSP = "default-src 'self'; img-src 'self' blob:; connect-src 'self' ws:; frame-ancestors 'none'; base-uri 'none'; form-action 'self'"
+CSP = "default-src 'self'; img-src 'self' blob:; connect-src 'self' ws:; base-uri 'none'; form-action 'self'"
 NOW_S = 1_800_000_000.0
 ROOMS = [
     {"name": "hallway", "box": [-1.5, -1.05, 11.5, 1.05]},
@@ -50,7 +50,7 @@ def quiet_robot() -> dict[str, Any]:
 
 
 def call(process: str, function: str, channels: list[str], start: float, end: float = -1.0, **more: Any) -> dict[str, Any]:
-    """Return a call as the state holds it, times in seconds before NOW_S where negative, -1 as "not yet"."""
+    """Return a call as the state holds it; a time of -1 s is not known yet."""
     ended = end >= 0
     about = {
         "process": process,
@@ -257,6 +257,7 @@ class MadeServer:
         """Whether a halt that is asked for is latched."""
         self.answers: dict[str, tuple[bool, str]] = {}
         self._sockets: list[WebSocketRoute] = []
+        self._halt_sockets: list[WebSocketRoute] = []
         page.route(f"{ADDRESS}**", self._file)
         page.route_web_socket("**/ws", self._main)
         page.route_web_socket("**/halt", self._halt)
@@ -282,6 +283,10 @@ class MadeServer:
         for socket in self._sockets:
             socket.close()
         self._sockets.clear()
+
+    def cut_halt(self) -> None:
+        """Cut the page's connection for halts."""
+        self._halt_sockets.pop().close()
 
     def _send(self, message: dict[str, Any]) -> None:
         for socket in self._sockets:
@@ -315,6 +320,7 @@ class MadeServer:
                 number = self.state["robots"][robot]["halted"]["number"] + 1
                 self.patch((["robots", robot, "halted"], {"on": True, "cause": "page", "number": number}))
 
+        self._halt_sockets.append(socket)
         socket.on_message(asked)
 
     def _camera(self, socket: WebSocketRoute) -> None:
