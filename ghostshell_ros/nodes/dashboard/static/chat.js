@@ -5,6 +5,7 @@ import { byId, list, make, say, set } from "./dom.js";
 import { hasEnded, isReplay, standing, taskState } from "./store.js";
 import { clock, long, t } from "./words.js";
 
+const MOST_LINES = 200;
 const MOST_CHIPS = 8;
 const TALLEST_PX = 140;
 const SIGNS = { queued: "·", running: "▸", DONE: "✓", FAILED: "✕", INTERRUPTED: "‖", REFUSED: "⊘", DROPPED: "–", unheard: "?" };
@@ -79,7 +80,7 @@ export class Chat {
     say(byId("talk-note"), replay ? t("talk.recording") : may ? "" : t("talk.mayNot", you.name ?? ""));
   }
 
-  /** Return lines and the tasks that nobody typed, the oldest first. */
+  /** Return the newest lines and tasks that nobody typed, the oldest first. */
   entries(robot, story) {
     const lines = [...story.chat.values()];
     const asked = new Set(lines.filter((line) => line.from === "person" && line.process).map((line) => line.process));
@@ -88,7 +89,7 @@ export class Chat {
       if (asked.has(id) || (!robot.streams?.[id] && !story.ofTask.get(id)?.size)) continue;
       entries.push({ key: `task ${id}`, at: task.states?.[0]?.[1] ?? 0, from: "task", text: task.instruction, source: task.source, task: id });
     }
-    return entries.sort((a, b) => a.at - b.at);
+    return entries.sort((a, b) => a.at - b.at).slice(-MOST_LINES);
   }
 
   line(entry) {

@@ -3,7 +3,7 @@
 
 const MOST_CALLS = 20000;
 const MOST_CHAT = 500;
-const MOST_TASKS = 1000;
+const MOST_TASKS = 5000;
 export const ENDED = ["SUCCESS", "FAILED", "STOPPED"];
 
 /** Return the name of a recording's robot among those of the state; "" for none. */

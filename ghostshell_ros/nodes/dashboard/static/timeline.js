@@ -4,7 +4,7 @@
 import { Surface } from "./canvas.js";
 import { callWords } from "./chat.js";
 import { byId, list, make, say, set } from "./dom.js";
-import { isReplay, standing } from "./store.js";
+import { ENDED, isReplay, standing } from "./store.js";
 import { clock, long, t } from "./words.js";
 
 const AXIS_PX = 22;
@@ -15,12 +15,15 @@ const SHORTEST_S = 0.2;
 const LONGEST_S = 7 * 86400;
 const FIRST_S = 60;
 const MOST_ROWS = 200;
+const MOST_TASKS = 24;
 const LIVE_MS = 50;
 const CALM_MS = 500;
 const NEAR_PX = 4;
 const OUTCOME_COLOURS = { queued: "none", running: "accent", DONE: "good", FAILED: "bad", INTERRUPTED: "warn", REFUSED: "off", DROPPED: "none", unheard: "none" };
 const STATE_COLOURS = { WAITING: "none", IN_PROGRESS: "accent", PAUSED: "warn" };
 const calm = matchMedia("(prefers-reduced-motion: reduce)");
+
+const lives = (states) => states.length > 0 && !ENDED.includes(states.at(-1)[0]);
 
 /** Return the first index at which `key(item) >= wanted`, of items in order of their keys. */
 function firstFrom(items, wanted, key) {
@@ -71,10 +74,11 @@ class Lane {
   }
 }
 
-/** Hold the lanes of the tasks of one robot, kept up with its story. */
+/** Hold the lanes of the tasks of one robot, and of all its tasks together, kept up with its story. */
 class Index {
   constructor() {
     this.tasks = new Map();
+    this.channels = new Map();
     this.bars = new Map();
     this.from = Infinity;
     this.to = -Infinity;
@@ -92,17 +96,16 @@ class Index {
     if (before.length && call && before[0].from === from) {
       for (const bar of before) {
         Object.assign(bar, { call, to });
-        bar.lane.measure(bar);
+        for (const lane of bar.lanes) lane.measure(bar);
       }
     } else {
-      for (const bar of before) bar.lane.drop(bar);
+      for (const bar of before) for (const lane of bar.lanes) lane.drop(bar);
       this.bars.delete(id);
       if (!call || from < 0) return;
       const names = call.channels?.length ? call.channels : [""];
       this.bars.set(id, names.map((name) => {
-        const lane = this.lane(call.process, name);
-        const bar = { id, call, from, to, lane };
-        lane.put(bar);
+        const bar = { id, call, from, to, lanes: this.lanes(call.process, name) };
+        for (const lane of bar.lanes) lane.put(bar);
         return bar;
       }));
     }
@@ -113,11 +116,12 @@ class Index {
     this.to = Math.max(this.to, to ?? from);
   }
 
-  lane(process, name) {
+  lanes(process, name) {
     if (!this.tasks.has(process)) this.tasks.set(process, { from: Infinity, to: -Infinity, lanes: new Map() });
-    const { lanes } = this.tasks.get(process);
-    if (!lanes.has(name)) lanes.set(name, new Lane(name));
-    return lanes.get(name);
+    return [this.tasks.get(process).lanes, this.channels].map((lanes) => {
+      if (!lanes.has(name)) lanes.set(name, new Lane(name));
+      return lanes.get(name);
+    });
   }
 
   /** Return each call's first bar in order of time. */
@@ -284,7 +288,7 @@ export class Timeline {
     this.tell();
     this.last = 0;
     this.draw();
-    const row = this.rows.find((row) => row.lane === bar.lane);
+    const row = this.rows.find((row) => bar.lanes.includes(row.lane));
     if (row && (row.y < AXIS_PX || row.y + LANE_PX > this.surface.height)) this.scrollBy(row.y - this.surface.height / 2);
   }
 
@@ -367,26 +371,27 @@ export class Timeline {
     this.draw();
   }
 
-  /** Return the rows of all tasks of which something is in view, the newest task first. */
+  /** Return the rows of all tasks of which something is in view, the newest task first; of many tasks, the channels of all together. */
   layOut() {
     const [from, to] = this.window;
     const rows = [];
     const tasks = [...this.index.tasks].map(([id, task]) => {
       const states = this.story.tasks.get(id)?.states ?? [];
-      const last = states.at(-1);
-      const open = [...task.lanes.values()].some((lane) => lane.open.size) || (last && !(last[0] in { SUCCESS: 1, FAILED: 1, STOPPED: 1 }));
-      return { id, task, states, from: Math.min(task.from, states[0]?.[1] ?? Infinity), to: open ? Infinity : Math.max(task.to, last?.[1] ?? -Infinity) };
+      const open = lives(states) || [...task.lanes.values()].some((lane) => lane.open.size);
+      return { id, task, states, from: Math.min(task.from, states[0]?.[1] ?? Infinity), to: open ? Infinity : Math.max(task.to, states.at(-1)?.[1] ?? -Infinity) };
     });
-    for (const [id, task] of this.story.tasks) {
-      if (this.index.tasks.has(id) || !task.states?.length) continue;
-      const last = task.states.at(-1);
-      tasks.push({ id, task: { lanes: new Map() }, states: task.states, from: task.states[0][1], to: last[0] in { SUCCESS: 1, FAILED: 1, STOPPED: 1 } ? last[1] : Infinity });
+    for (const [id, { states = [] }] of this.story.tasks) {
+      if (this.index.tasks.has(id) || !states.length) continue;
+      tasks.push({ id, task: { lanes: new Map() }, states, from: states[0][1], to: lives(states) ? Infinity : states.at(-1)[1] });
     }
-    tasks.sort((a, b) => b.from - a.from);
     let y = AXIS_PX + 2;
-    for (const { id, task, states, from: begun, to: ended } of tasks) {
-      if (begun > to || ended < from) continue;
-      rows.push({ y, task: id, states, begun });
+    const inView = tasks.filter((task) => task.from <= to && task.to >= from).sort((a, b) => b.from - a.from);
+    if (inView.length > MOST_TASKS) {
+      rows.push({ y, title: t("time.tasks", inView.length), states: [] });
+      inView.splice(0, Infinity, { task: { lanes: this.index.channels } });
+    }
+    for (const { id, task, states } of inView) {
+      if (id) rows.push({ y, title: this.story.tasks.get(id)?.instruction || id, states, asking: this.story.tasks.get(id)?.asking });
       y += TASK_PX;
       for (const lane of task.lanes.values()) {
         rows.push({ y, lane });
@@ -447,10 +452,9 @@ export class Timeline {
     }
   }
 
-  task({ y, task, states, begun }) {
+  task({ y, title, states, asking }) {
     const { surface } = this;
     const { context, colours, width } = surface;
-    const known = this.story.tasks.get(task);
     context.fillStyle = colours.faint;
     context.fillRect(0, y, width, TASK_PX - 6);
     states.forEach(([state, at], n) => {
@@ -460,8 +464,7 @@ export class Timeline {
       context.fillStyle = colours[STATE_COLOURS[state]];
       if (end > x) context.fillRect(x, y + TASK_PX - 6, Math.max(1, end - x), 3);
     });
-    let x = Math.max(4, Math.min(this.x(begun), width - 120));
-    for (const [layer, since] of Object.entries(known?.asking ?? {})) {
+    for (const [layer, since] of Object.entries(asking ?? {})) {
       const from = Math.max(this.gutter, this.x(since));
       const to = Math.min(width, this.x(this.now));
       if (to <= from) continue;
@@ -469,8 +472,7 @@ export class Timeline {
       context.fillRect(from, y, to - from, TASK_PX - 6);
       surface.text(layer.toUpperCase(), to - 4, y + (TASK_PX - 6) / 2, { size: 10, align: "right", colour: "dim" });
     }
-    if (x < this.gutter) x = 6;
-    surface.text(known?.instruction || task, 6, y + (TASK_PX - 6) / 2, { size: 12, weight: "600", most: width - 60 });
+    surface.text(title, 6, y + (TASK_PX - 6) / 2, { size: 12, weight: "600", most: width - 60 });
   }
 
   lane({ y, lane }) {
