@@ -87,6 +87,8 @@ class Arm:
         """The thing in the hand: its body, and its place and turn as the hand has it."""
         self.stopped: Callable[[], bool] = lambda: False
         """Returns whether planning is to end, with PlanningStopped; asked every few milliseconds."""
+        self.finds_ways = True
+        """False where MoveIt does: then a way is its end alone."""
         self._random = np.random.default_rng(seed)
         self._plan_with_ompl(seed)
 
@@ -217,12 +219,17 @@ class Arm:
             raise ArmError(f"the place ({at}) m is unreachable that way; the hand comes within {best:.2f} m")
 
     def way(self, start: Joints, goal: Vector) -> list[Vector]:
-        """Return a path of joints that touches nothing, with as much room around as `WAY_CLEAR_M` gives. Raises ArmError."""
+        """Return a path of joints that touches nothing, with as much room around as `WAY_CLEAR_M` gives, or its end alone.
+
+        Raises ArmError, in both cases where the arm touches something at an end.
+        """
         begin = np.asarray(start, dtype=float)
         if hit := self.touched(begin):
             raise ArmError(f"the arm touches {hit} already")
         if hit := self.touched(goal):
             raise ArmError(f"the arm is blocked by {hit} there")
+        if not self.finds_ways:
+            return [goal]
         hit = ""
         for clear, most_s in zip(WAY_CLEAR_M, PLAN_S, strict=True):
             with self._keeping(clear, begin, goal):

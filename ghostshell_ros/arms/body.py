@@ -6,7 +6,7 @@ import math
 import threading
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -78,8 +78,13 @@ Plan: TypeAlias = Callable[[_Side, Vector], list[Phase]]
 class ArmBody:
     """Do what a robot's arms can do with things, doors and drawers. It holds one thing at a time; one plan runs at a time."""
 
-    def __init__(self, *, robot: RobotConfig, move_joints: Action, senses: Senses, speak: Action | None = None) -> None:
-        """Load the arms and their surroundings. Raises RobotConfigError when they cannot be used."""
+    def __init__(
+        self, *, robot: RobotConfig, move_joints: Action, senses: Senses, speak: Action | None = None, moveit: bool = False
+    ) -> None:
+        """Load the arms and their surroundings; with `moveit` the driver has MoveIt find their free ways.
+
+        Raises RobotConfigError when they cannot be used.
+        """
         if not robot.arms:
             raise RobotConfigError(f"robot '{robot.name}' has no arm; describe it under arms: (docs/own_arm.md)")
         self._arms = [_Side(name, config, robot) for name, config in robot.arms.items()]
@@ -92,6 +97,7 @@ class ArmBody:
             self.around = Surroundings(robot.model_path(), self.scenery)
             for side in self._arms:
                 side.load(robot, self.around)
+                side.arm.finds_ways = not moveit
         except (SceneryError, SurroundingsError, ArmError) as error:
             raise RobotConfigError(f"robot '{robot.name}', arms: {error}") from error
         self.speak, self._move, self._senses = speak, move_joints, senses
@@ -351,6 +357,8 @@ class ArmBody:
             self._play(side, Move(taken.path[::-1], taken.speed), stop)
 
     def _play(self, side: _Side, move: Move, stop: StopEvent) -> DriverResult:
+        if len(move.path) == 1:
+            return self._send(side.config.joints, [0.0], [move.path[0].tolist()], stop, NEAR_RAD, move.speed)
         motion = PathMotion(move.path, side.speeds, speed=move.speed)
         times = [k * SAMPLE_S for k in range(1, math.ceil(motion.duration_s / SAMPLE_S) + 1)]
         if not times:
@@ -382,9 +390,11 @@ class ArmBody:
         positions: Sequence[Sequence[float]],
         stop: StopEvent,
         tolerance: float = 0.0,
+        planned_speed: float = 0.0,
     ) -> DriverResult:
         trajectory = joint_trajectory(joints, times_s, positions)
-        result = self._move(trajectory=trajectory, goal_tolerance=tolerance, stop=stop)
+        more: Any = {"planned_speed": planned_speed} if planned_speed else {}
+        result = self._move(trajectory=trajectory, goal_tolerance=tolerance, stop=stop, **more)
         for joint, position in zip(joints, positions[-1], strict=True):
             self._sent.pop(joint, None)
             if result.ok:

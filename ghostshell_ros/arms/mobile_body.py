@@ -11,10 +11,17 @@ class MobileArmBody(ArmBody):
     """Do what a robot with arms can do that also drives. Whoever calls it sees to it that it stands while its arms work."""
 
     def __init__(
-        self, *, robot: RobotConfig, move_joints: Action, navigate_to: Action, senses: Senses, speak: Action | None = None
+        self,
+        *,
+        robot: RobotConfig,
+        move_joints: Action,
+        navigate_to: Action,
+        senses: Senses,
+        speak: Action | None = None,
+        moveit: bool = False,
     ) -> None:
         """Take the body's parts. Raises RobotConfigError when its arms cannot be used."""
-        super().__init__(robot=robot, move_joints=move_joints, senses=senses, speak=speak)
+        super().__init__(robot=robot, move_joints=move_joints, senses=senses, speak=speak, moveit=moveit)
         self._navigate = navigate_to
 
     def go_to(self, point: str, stop: StopEvent) -> SkillReturn:

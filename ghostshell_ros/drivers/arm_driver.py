@@ -11,10 +11,12 @@ from typing import Any
 from control_msgs.action import GripperCommand
 from sensor_msgs.msg import JointState
 
-from ghostshell_ros.drivers.driver import DriverRefusal
+from ghostshell_ros.drivers.driver import DriverRefusal, Job
 from ghostshell_ros.drivers.move_joints_driver import JointMotion, MoveJointsDriver
+from ghostshell_ros.drivers.moveit import MoveIt, PlannedMotion
 from ghostshell_ros.drivers.trajectory import MotionCode
 from ghostshell_ros.runtime.goal_server import Goal
+from ghostshell_ros.runtime.node import Health, Level
 
 SPEED = 0.5
 """Share of their largest speed at which fingers move."""
@@ -29,6 +31,9 @@ class ArmDriver(MoveJointsDriver):
     `position` is the gap between the fingers [m]. A `max_effort` above 0 stops their set-points when a finger's measured effort
     reaches it; the servos' own bound holds always. A goal succeeds when the gap is reached, and when the fingers have stalled,
     on a thing perhaps. All set-points go through the safety gate.
+
+    With the parameter `moveit`, goals of `move_joints` with a `planned_speed` are each a `PlannedMotion`, and trajectories of
+    the arms' joints are played as the ways of such goals alone: what MoveIt plans for others moves no arm.
     """
 
     def __init__(self, name: str = "move_joints_driver", **options: Any) -> None:
@@ -37,6 +42,36 @@ class ArmDriver(MoveJointsDriver):
         for arm, config in self.arms.items():
             begin = partial(_Gripping, self, fingers=config.fingers)
             self.serve(GripperCommand, f"{arm}_gripper_controller/gripper_cmd", begin)
+        planned = self.declare("moveit", False, "let MoveIt find and play the ways of the arms that are asked for so")
+        # The others are declared in any case, because one file has them all.
+        moveit = partial(
+            MoveIt,
+            action=self.declare("moveit_action", "move_action", "MoveIt's action; a relative name is the robot's"),
+            wait_s=self.declare("moveit_wait_s", 3.0, "how long a goal waits for MoveIt to appear [s]", 0.0, 30.0),
+            plan_s=self.declare("moveit_plan_s", 5.0, "time that MoveIt may plan [s]", 0.1, 60.0),
+            silence_s=self.declare("moveit_silence_s", 2.0, "silence of MoveIt that ends a goal [s]", 0.5, 30.0),
+        )
+        self.moveit = moveit(self) if planned else None
+
+    def health(self) -> Health:
+        health = super().health()
+        if self.moveit is None or self.moveit.ready():
+            return health
+        return Health(f"{health.message}; {self.moveit.absent()}", Level.WARN, health.values)
+
+    def begin_move(self, goal: Goal) -> Job:
+        if self.moveit is not None and goal.request.planned_speed:
+            return PlannedMotion(self, goal, self.moveit)
+        return super().begin_move(goal)
+
+    def begin_following(self, goal: Goal) -> JointMotion:
+        motion = super().begin_following(goal)
+        arms = {joint for arm in self.arms.values() for joint in arm.joints}
+        ways = [job for job in self.jobs.values() if isinstance(job, PlannedMotion)]
+        if self.moveit is None or not arms.intersection(motion.trajectory.joints) or any(way.takes(motion) for way in ways):
+            return motion
+        text = "no goal of move_joints asks for this way now: what MoveIt plans by itself, as for RViz, moves no arm"
+        raise DriverRefusal(MotionCode.JOINTS_BUSY, text)
 
     def on_joint_states(self, message: JointState) -> None:
         super().on_joint_states(message)

@@ -46,14 +46,17 @@ TELL_S = 0.2
 class BodyParts:
     """Make what a body names. Built on the executor's thread or before spinning.
 
-    An action that a driver of the robot serves is an `ActionCaller`; `senses` are `RosSenses`; `memory` is a `MemoryCaller`.
+    An action that a driver of the robot serves is an `ActionCaller`; `senses` are `RosSenses`; `memory` is a `MemoryCaller`;
+    `moveit` is whether the driver has MoveIt find ways of arms.
     All names are relative to the node's namespace, but for the fleet's service `/query_memory`. What a body tells of itself, as
     functions without arguments by topic in its attribute `states`, is published as a latched std_msgs/String at each change.
     """
 
-    def __init__(self, node: RuntimeNode, robot: RobotConfig, *, on_lost: Callable[[str], None] = lambda why: None) -> None:
+    def __init__(
+        self, node: RuntimeNode, robot: RobotConfig, *, on_lost: Callable[[str], None] = lambda why: None, moveit: bool = False
+    ) -> None:
         """Watch the drivers' states. `on_lost` is that of ActionCaller, for every driver."""
-        self._node, self._robot, self._on_lost = node, robot, on_lost
+        self._node, self._robot, self._on_lost, self._moveit = node, robot, on_lost, moveit
         self._states = DriverStates(node)
         self._callers: dict[str, ActionCaller] = {}
 
@@ -66,6 +69,8 @@ class BodyParts:
                 given[name] = RosSenses(self._node, self._robot)
             elif name == "robot":
                 given[name] = self._robot
+            elif name == "moveit":
+                given[name] = self._moveit
             elif name == "memory":
                 given[name] = MemoryCaller(self._node)
             elif name in self._robot.actions:

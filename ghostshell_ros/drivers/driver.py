@@ -40,6 +40,8 @@ class Job:
         """The type of its action, and `code` of `Driver.serve`."""
         self.done = False
         """True once the goal was reached; `result` may look at it."""
+        self.why = ""
+        """The reason for which it was refused."""
 
     @property
     def elapsed_s(self) -> float:
@@ -157,7 +159,8 @@ class Driver(ManagedNode):
                 job.feedback_at = now
                 job.goal.feedback(job.feedback())
         except DriverRefusal as refusal:
-            job.goal.abort(with_reason(self._ended(job), job.code(refusal.code), str(refusal)))
+            job.why = str(refusal)
+            job.goal.abort(with_reason(self._ended(job), job.code(refusal.code), job.why))
         except Exception as error:  # noqa: BLE001 - whatever it is, the goal ends and its part comes to rest
             job.goal.fail(error)
             if job.goal.goal_id in self.jobs:

@@ -14,7 +14,7 @@ from rclpy.duration import Duration
 from sensor_msgs.msg import JointState
 
 from ghostshell_ros.drivers.driver import HALTED, Driver, DriverRefusal, Job
-from ghostshell_ros.drivers.trajectory import MotionCode, Trajectory
+from ghostshell_ros.drivers.trajectory import MotionCode, Trajectory, within
 from ghostshell_ros.runtime.goal_server import Goal
 from ghostshell_ros.runtime.lifecycle import gate_silence
 from ghostshell_ros.wire.qos import SENSORS, SET_POINTS
@@ -58,9 +58,20 @@ class MoveJointsDriver(Driver):
         self.create_subscription(JointState, "joint_states", self.on_joint_states, SENSORS)
         self.create_subscription(JointState, "joint_command", self._on_gate, SET_POINTS)
         self.watch_gate(teleop=False)
-        self.serve(MoveJoints, "move_joints", lambda goal: _MoveJoints(self, goal))
+        self.serve(MoveJoints, "move_joints", self.begin_move)
         name = "joint_trajectory_controller/follow_joint_trajectory"
-        self.serve(FollowJointTrajectory, name, lambda goal: _FollowJointTrajectory(self, goal), code=_standard)
+        self.serve(FollowJointTrajectory, name, self.begin_following, code=_standard)
+
+    def begin_move(self, goal: Goal) -> Job:
+        """Return the job of a goal of `move_joints`. Raises DriverRefusal."""
+        if getattr(goal.request, "planned_speed", 0.0):
+            text = "planned_speed is set, and nobody plans here: launch with moveit:=true, for a robot with arms"
+            raise DriverRefusal(MotionCode.BAD_TRAJECTORY, text)
+        return _MoveJoints(self, goal)
+
+    def begin_following(self, goal: Goal) -> JointMotion:
+        """Return the job of a goal of `follow_joint_trajectory`. Raises DriverRefusal."""
+        return _FollowJointTrajectory(self, goal)
 
     def start_positions(self) -> dict[str, float]:
         """Return where motion of the measured joints starts [rad]: at the last set-point, else where the joint was measured.
@@ -72,7 +83,8 @@ class MoveJointsDriver(Driver):
 
     def playing(self) -> list[JointMotion]:
         """Return the motions that have started."""
-        return [job for job in self.jobs.values() if isinstance(job, JointMotion) and job.started_at is not None]
+        jobs = [job for job in self.jobs.values() if isinstance(job, JointMotion)]
+        return [job for job in jobs if job.started_at is not None and not job.revoked]
 
     def before_steps(self, now: float) -> None:
         """Send the set-points of all motions in one message."""
@@ -107,6 +119,8 @@ class JointMotion(Job):
         self.settle_s = driver.settle_s
         self.delay_s = 0.0
         self.started_at: float | None = None
+        self.revoked = ""
+        """Why it must not go on, "" while it may."""
         self._start: tuple[float, ...] = ()
         self.trajectory = Trajectory.checked(driver.joints.keys(), *self.wished(goal.request))
         self.take(goal.request)
@@ -124,6 +138,8 @@ class JointMotion(Job):
         driver = self.driver
         if driver.halted:
             raise DriverRefusal(MotionCode.DRIVER_HALTED, HALTED)
+        if self.revoked:
+            raise DriverRefusal(MotionCode.JOINTS_BUSY, self.revoked)
         if self.started_at is None:
             if driver.halted is not None:
                 others = {joint for motion in driver.playing() for joint in motion.trajectory.joints}
@@ -138,17 +154,22 @@ class JointMotion(Job):
         if driver.unanswered > driver.unanswered_limit:
             raise DriverRefusal(MotionCode.DRIVER_HALTED, GATE_SILENT)
         off = {joint: abs(measured - wished) for joint, wished, measured in self.points(now)}
-        _within(MotionCode.PATH_LEFT, off, self.path_rad, "its way")
+        within(MotionCode.PATH_LEFT, off, self.path_rad, "its way")
         late_s = now - self.started_at - self.trajectory.duration_s
         if late_s < 0:
             return False
         try:
-            _within(MotionCode.NOT_REACHED, off, self.goal_rad, "its goal")
+            within(MotionCode.NOT_REACHED, off, self.goal_rad, "its goal")
         except DriverRefusal:
             if late_s >= self.settle_s:
                 raise
             return False
         return True
+
+    @property
+    def completed_s(self) -> float:
+        """Return the seconds of the trajectory that were played."""
+        return 0.0 if self.started_at is None else min(self.driver.steady_now() - self.started_at, self.trajectory.duration_s)
 
     def points(self, now: float) -> list[tuple[str, float, float]]:
         """Return each joint with its wished and its measured position."""
@@ -156,14 +177,6 @@ class JointMotion(Job):
         wished = self.trajectory.sample(now - self.started_at, self._start)
         measured = self.driver.measured
         return [(j, wish, measured.get(j, math.nan)) for j, wish in zip(self.trajectory.joints, wished, strict=True)]
-
-
-def _within(code: MotionCode, off: Mapping[str, float], tolerances: Mapping[str, float], what: str) -> None:
-    beyond = {joint: off[joint] - most for joint, most in tolerances.items() if not off[joint] <= most}
-    if beyond:
-        worst = max(beyond, key=lambda joint: beyond[joint])
-        text = f"joint '{worst}' is {off[worst]:.3f} rad from {what}, more than {tolerances[worst]:.3f}: is it blocked?"
-        raise DriverRefusal(code, text)
 
 
 class _MoveJoints(JointMotion):
@@ -174,16 +187,13 @@ class _MoveJoints(JointMotion):
         self.goal_rad = dict.fromkeys(self.trajectory.joints, tolerance) if tolerance else {}
 
     def feedback(self) -> MoveJoints.Feedback:
-        return MoveJoints.Feedback(completed_s=self._completed_s())
+        return MoveJoints.Feedback(completed_s=self.completed_s)
 
     def result(self) -> MoveJoints.Result:
         if self.started_at is None:
             return MoveJoints.Result()
         measured = [self.driver.measured.get(joint, math.nan) for joint in self.trajectory.joints]
-        return MoveJoints.Result(completed_s=self._completed_s(), final_positions=measured)
-
-    def _completed_s(self) -> float:
-        return 0.0 if self.started_at is None else min(self.driver.steady_now() - self.started_at, self.trajectory.duration_s)
+        return MoveJoints.Result(completed_s=self.completed_s, final_positions=measured)
 
 
 _ERRORS: dict[int, int] = {

@@ -29,6 +29,7 @@ class MotionCode(IntEnum):
     NOT_REACHED = 404
     PATH_LEFT = 405
     TOO_LATE = 406
+    NO_WAY = 407
 
 
 @dataclass(frozen=True)
@@ -119,6 +120,18 @@ class Trajectory:
         t1, p1 = self.times_s[k], self.positions[k]
         share = min(max((time_s - t0) / (t1 - t0), 0.0), 1.0)
         return tuple(a + (b - a) * share for a, b in zip(p0, p1, strict=True))
+
+
+def within(code: MotionCode, off: Mapping[str, float], tolerances: Mapping[str, float], what: str) -> None:
+    """Raise DriverRefusal with the code when a joint is further off than its tolerance, both in rad by joint.
+
+    A joint without a tolerance is not watched.
+    """
+    beyond = {joint: off[joint] - most for joint, most in tolerances.items() if not off[joint] <= most}
+    if beyond:
+        worst = max(beyond, key=lambda joint: beyond[joint])
+        text = f"joint '{worst}' is {off[worst]:.3f} rad from {what}, more than {tolerances[worst]:.3f}: is it blocked?"
+        raise DriverRefusal(code, text)
 
 
 def _bad(reason: str) -> DriverRefusal:

@@ -77,11 +77,14 @@ class SkillKernelNode(RuntimeNode):
         self._gate_halted, self._gate_cause = False, GATE_HALTED
         self._events = EventWriter(self, CallEvent, ProcessEvent, Notice)
         self._state = self.create_publisher(KernelState, "kernel_state", LATCHED)
+        moveit = self.declare("moveit", False, "leave the ways of arms to MoveIt, as the drivers must, too")
         margin_s = self.declare("stop_margin_s", 0.5, "time beyond a skill's stop time until a halt [s]", 0.05, 10.0)
         self._kernel = Kernel(
             registry,
             robot,
-            BodyParts(self, robot, on_lost=lambda why: self.call_soon(self._driver_lost, why)).body(robot.load_body()),
+            BodyParts(self, robot, on_lost=lambda why: self.call_soon(self._driver_lost, why), moveit=moveit).body(
+                robot.load_body()
+            ),
             self._steady_clock,
             on_result=self._on_result,
             on_event=lambda event: self.call_soon(self._write_event, event),
