@@ -20,7 +20,7 @@ AXE = Path(__file__).resolve().parents[2] / ".browser/node_modules/axe-core/axe.
 VIEWS = ["talk", "see", "tasks", "time", "rules", "more"]
 NASTY = "<img src=x onerror=\"document.title='hit'\"><script>document.title='hit'</script>"
 LARGEST_BYTES = 200_000
-MOST_MS_A_DRAW = 25
+MOST_MS_A_DRAW = 16
 
 
 def shown(new_page: Callable[..., Page], robots: dict[str, Any], *args: Any, **more: Any) -> tuple[Page, MadeServer]:
@@ -297,10 +297,11 @@ def test_ten_thousand_calls_move_smoothly(new_page: Callable[..., Page]) -> None
                     press(n % 2 ? "ArrowLeft" : "ArrowRight");
                     took.push(performance.now() - begun);
                 }
-                return took.sort((a, b) => a - b)[15];
+                return took.sort((a, b) => a - b)[5];
             }""",
             zooms,
         )
+    print(costs)
     assert max(costs.values()) < MOST_MS_A_DRAW, costs
 
 

@@ -105,6 +105,8 @@ export class Store {
     this.rev = -1;
     this.stories = new Map();
     this.heardAt = 0;
+    /** By how much the node's clock is ahead of the page's, in seconds. */
+    this.ahead = -Infinity;
   }
 
   /** Take a message of the node. Return false where the state has to be sent anew. */
@@ -117,7 +119,10 @@ export class Store {
       this.follow(message);
     }
     this.rev = message.rev;
-    this.heardAt = performance.now();
+    this.heardAt = performance.now() / 1000;
+    // The node tells whole seconds: its clock is at least there.
+    const ahead = this.state.now - this.heardAt;
+    if (ahead > this.ahead || ahead < this.ahead - 3) this.ahead = ahead;
     return true;
   }
 
@@ -146,7 +151,6 @@ export class Store {
 
   /** Return the time on the node's clock, as far as it can be told. */
   now(up = true) {
-    if (this.state === null) return 0;
-    return this.state.now + (up ? Math.min(2, (performance.now() - this.heardAt) / 1000) : 0);
+    return this.state === null ? 0 : this.ahead + (up ? performance.now() / 1000 : this.heardAt);
   }
 }

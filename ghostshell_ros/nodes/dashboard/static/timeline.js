@@ -21,6 +21,7 @@ const CALM_MS = 500;
 const NEAR_PX = 4;
 const OUTCOME_COLOURS = { queued: "none", running: "accent", DONE: "good", FAILED: "bad", INTERRUPTED: "warn", REFUSED: "off", DROPPED: "none", unheard: "none" };
 const STATE_COLOURS = { WAITING: "none", IN_PROGRESS: "accent", PAUSED: "warn" };
+const NO_CALLS = { from: Infinity, to: -Infinity, lanes: new Map() };
 const calm = matchMedia("(prefers-reduced-motion: reduce)");
 
 const lives = (states) => states.length > 0 && !ENDED.includes(states.at(-1)[0]);
@@ -69,8 +70,9 @@ class Lane {
   within(from, to) {
     const begin = firstFrom(this.bars, from - this.longest, (bar) => bar.from);
     const end = firstFrom(this.bars, to, (bar) => bar.from);
-    const early = [...this.open].filter((bar) => bar.from < from - this.longest);
-    return [...early, ...this.bars.slice(begin, end).filter((bar) => bar.to === null || bar.to >= from)];
+    const found = [...this.open].filter((bar) => bar.from < from - this.longest);
+    for (let n = begin; n < end; n++) if (this.bars[n].to === null || this.bars[n].to >= from) found.push(this.bars[n]);
+    return found;
   }
 }
 
@@ -196,13 +198,15 @@ export class Timeline {
     return [this.view.end - this.view.span, this.view.end];
   }
 
-  get gutter() {
-    return this.surface.width < 560 ? 74 : 140;
+  /** Return where a time is drawn, for as long as the window stays. */
+  get scale() {
+    const { gutter, window: [from, to] } = this;
+    const factor = (this.surface.width - gutter) / (to - from);
+    return (at) => gutter + (at - from) * factor;
   }
 
-  x(at) {
-    const [from, to] = this.window;
-    return this.gutter + ((at - from) / (to - from)) * (this.surface.width - this.gutter);
+  get gutter() {
+    return this.surface.width < 560 ? 74 : 140;
   }
 
   at(x) {
@@ -375,17 +379,16 @@ export class Timeline {
   layOut() {
     const [from, to] = this.window;
     const rows = [];
-    const tasks = [...this.index.tasks].map(([id, task]) => {
-      const states = this.story.tasks.get(id)?.states ?? [];
-      const open = lives(states) || [...task.lanes.values()].some((lane) => lane.open.size);
-      return { id, task, states, from: Math.min(task.from, states[0]?.[1] ?? Infinity), to: open ? Infinity : Math.max(task.to, states.at(-1)?.[1] ?? -Infinity) };
-    });
-    for (const [id, { states = [] }] of this.story.tasks) {
-      if (this.index.tasks.has(id) || !states.length) continue;
-      tasks.push({ id, task: { lanes: new Map() }, states, from: states[0][1], to: lives(states) ? Infinity : states.at(-1)[1] });
-    }
+    const inView = [];
+    const see = (id, task, states) => {
+      const begun = Math.min(task.from, states[0]?.[1] ?? Infinity);
+      if (begun > to || (Math.max(task.to, states.at(-1)?.[1] ?? -Infinity) < from && !lives(states) && ![...task.lanes.values()].some((lane) => lane.open.size))) return;
+      inView.push({ id, task, states, begun });
+    };
+    for (const [id, task] of this.index.tasks) see(id, task, this.story.tasks.get(id)?.states ?? []);
+    for (const [id, { states = [] }] of this.story.tasks) if (states.length && !this.index.tasks.has(id)) see(id, NO_CALLS, states);
+    inView.sort((a, b) => b.begun - a.begun);
     let y = AXIS_PX + 2;
-    const inView = tasks.filter((task) => task.from <= to && task.to >= from).sort((a, b) => b.from - a.from);
     if (inView.length > MOST_TASKS) {
       rows.push({ y, title: t("time.tasks", inView.length), states: [] });
       inView.splice(0, Infinity, { task: { lanes: this.index.channels } });
@@ -413,6 +416,7 @@ export class Timeline {
     surface.clear();
     this.drawn = [];
     this.rows = this.layOut();
+    this.x = this.scale;
     const { context } = surface;
     context.save();
     context.beginPath();
@@ -480,13 +484,14 @@ export class Timeline {
     const { context, colours, width } = surface;
     const [from, to] = this.window;
     const bars = lane.within(from, to);
+    const { x: at, now } = this;
     surface.text(lane.name || t("time.lane"), 14, y + LANE_PX / 2, { size: 11, colour: "dim", most: gutter - 18 });
     context.fillStyle = colours.faint;
     context.fillRect(gutter, y + LANE_PX - 1, width - gutter, 1);
     let [filled, colour, reach] = [-Infinity, "", -Infinity];
     for (const bar of bars) {
-      const x0 = Math.max(gutter, this.x(bar.from));
-      const x1 = Math.min(width, this.x(bar.to ?? this.now));
+      const x0 = Math.max(gutter, at(bar.from));
+      const x1 = Math.min(width, at(bar.to ?? now));
       const stands = standing(bar.call);
       const its = OUTCOME_COLOURS[stands];
       if (x1 < gutter || (x1 <= filled && its === colour && bar.id !== this.chosen)) continue;
