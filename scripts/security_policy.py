@@ -57,6 +57,7 @@ MAY_BE: Mapping[str, Mapping[tuple[str, str], list[str]]] = {
     },
     "team_planner": {("services", "request"): ["/query_memory"]},
     "base_driver": {("topics", "subscribe"): ["cmd_vel_nav2"], ("actions", "call"): ["navigate_to_pose"]},
+    "move_joints_driver": {("actions", "call"): ["move_action"]},
     "/memory": {("topics", "subscribe"): FOREIGN, ("services", "reply"): ["/query_memory"]},
     "teleop": {
         ("topics", "publish"): ["cmd_vel_teleop"],
@@ -65,7 +66,7 @@ MAY_BE: Mapping[str, Mapping[tuple[str, str], list[str]]] = {
     },
 }
 """Names that the map does not show: made only when needed, or with other launch arguments (use_sim_time, model, navigation,
-gamepad), and the memory, which hears every robot."""
+moveit, gamepad), and the memory, which hears every robot."""
 
 WAYS: Mapping[Act, Mapping[tuple[str, str], list[str]]] = {
     Act.LOOK: {("services", "request"): ["list_skills", "/query_memory"]},
