@@ -136,7 +136,7 @@ class AnswerCode(IntEnum):
     NOT_PERMITTED = 504
     NO_SUCH_QUESTION = 544
     WHICH_QUESTION = 545
-    NOT_A_CHOICE = 546
+    BAD_ANSWER = 546
 
 
 class MemoryCode(IntEnum):

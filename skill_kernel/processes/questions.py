@@ -1,0 +1,198 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Keep the questions that wait for somebody's answer: each ends exactly once, answered or with the reason why not.
+
+Pure and on an injected clock, on one thread.
+"""
+
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from skill_kernel.codes import AnswerCode, AskCode
+from skill_kernel.config.sections import shown
+
+MAX_OPEN = 8
+"""Questions that are open at a time."""
+MAX_QUESTION, MAX_ANSWER = 300, 1000
+"""Characters of a question, and of an answer."""
+MAX_CHOICES, MAX_CHOICE = 12, 60
+"""Choices of a question, and characters of one."""
+USUAL_S, LONGEST_S = 120.0, 3600.0
+"""Time that an answer is waited for where nothing is said, and at most."""
+MAX_ENDED = 20
+"""Ended questions of which is known why they are not open."""
+
+
+class AskError(ValueError):
+    """Refuse a question; the text says why and what to do."""
+
+    def __init__(self, code: AskCode, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+class AnswerError(ValueError):
+    """Refuse an answer; the text says why and what to do. The question stays open."""
+
+    def __init__(self, code: AnswerCode, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+@dataclass(frozen=True)
+class QuestionEnd:
+    """Tell how a question ended: answered by somebody, or with `code` and the reason `why` not."""
+
+    answer: str = ""
+    by: str = ""
+    code: AskCode = AskCode.NONE
+    why: str = ""
+
+    @property
+    def told(self) -> str:
+        """Return it in words."""
+        return self.why or f"answered “{shown(self.answer)}” by {self.by}"
+
+
+@dataclass(frozen=True)
+class OpenQuestion:
+    """Hold a question that waits for an answer; times are seconds of the clock."""
+
+    question_id: str
+    process_id: str
+    text: str
+    choices: tuple[str, ...]
+    asked_s: float
+    until_s: float
+    on_end: Callable[[QuestionEnd], None] = field(repr=False, compare=False)
+
+    @property
+    def told(self) -> str:
+        """Return it on one line, with its id and its choices."""
+        return f"{self.question_id} “{self.text}”{f' ({or_(self.choices)})' if self.choices else ''}"
+
+
+class Questions:
+    """Ask and answer. `chosen(text, choices)` returns the one choice that an answer means, None for none or several."""
+
+    def __init__(
+        self,
+        *,
+        now: Callable[[], float],
+        new_id: Callable[[], str],
+        chosen: Callable[[str, Sequence[str]], str | None],
+        on_change: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._now, self._new_id, self._chosen, self._on_change = now, new_id, chosen, on_change
+        self._open: dict[str, OpenQuestion] = {}
+        self._ended: OrderedDict[str, str] = OrderedDict()
+
+    @property
+    def open(self) -> list[OpenQuestion]:
+        """Return the open questions, the oldest first."""
+        return list(self._open.values())
+
+    def ask(
+        self,
+        text: str,
+        choices: Sequence[str] = (),
+        timeout_s: float = 0.0,
+        *,
+        process_id: str = "",
+        on_end: Callable[[QuestionEnd], None],
+    ) -> OpenQuestion:
+        """Open a question; `on_end` hears of its end, exactly once. Raises AskError for one that cannot be asked."""
+        text, choices = " ".join(text.split()), tuple(" ".join(choice.split()) for choice in choices)
+        if why := _bad_question(text, choices, self._chosen):
+            raise AskError(AskCode.BAD_QUESTION, why)
+        if len(self._open) >= MAX_OPEN:
+            why = f"{MAX_OPEN} questions are open already; ask again when one has been answered"
+            raise AskError(AskCode.TOO_MANY_QUESTIONS, why)
+        now_s, wait_s = self._now(), min(timeout_s, LONGEST_S) if timeout_s > 0.0 else USUAL_S
+        question_id = self._fresh_id()
+        asked = OpenQuestion(question_id, process_id, text, choices, now_s, now_s + wait_s, on_end)
+        self._open[question_id] = asked
+        self._on_change()
+        return asked
+
+    def answer(self, question_id: str, text: str, by: str) -> tuple[OpenQuestion, str]:
+        """Answer a question, "" = the only one that is open. Return it, and the answer as it was taken. Raises AnswerError."""
+        asked, text = self._meant(question_id), " ".join(text.split())
+        if not text or len(text) > MAX_ANSWER:
+            told = "the answer is empty" if not text else f"the answer has {len(text)} characters, more than {MAX_ANSWER}"
+            raise AnswerError(AnswerCode.BAD_ANSWER, f"{told}; answer {asked.told}")
+        answer = self._chosen(text, asked.choices) if asked.choices else text
+        if answer is None:
+            told = f"“{shown(text)}” is none of the choices, or could be several; answer {or_(asked.choices)}"
+            raise AnswerError(AnswerCode.BAD_ANSWER, told)
+        self._end(asked, QuestionEnd(answer, by))
+        return asked, answer
+
+    def withdraw(self, question_id: str, why: str) -> None:
+        """End a question because who asked wants no answer any more; nothing happens to one that has ended."""
+        if (asked := self._open.get(question_id)) is not None:
+            self._end(asked, QuestionEnd(code=AskCode.CANCELLED, why=why))
+
+    def process_ended(self, process_id: str, how: str) -> None:
+        """End the questions of a process that has ended."""
+        for asked in self.open:
+            if process_id and asked.process_id == process_id:
+                self._end(asked, QuestionEnd(code=AskCode.PROCESS_ENDED, why=f"process {process_id} has ended ({how})"))
+
+    def end_all(self, code: AskCode, why: str) -> None:
+        """End every question."""
+        for asked in self.open:
+            self._end(asked, QuestionEnd(code=code, why=why))
+
+    def tick(self) -> None:
+        """End the questions that nobody has answered in time. Called now and then."""
+        now_s = self._now()
+        for asked in self.open:
+            if now_s >= asked.until_s:
+                why = f"nobody answered within {asked.until_s - asked.asked_s:g} s"
+                self._end(asked, QuestionEnd(code=AskCode.NO_ANSWER, why=why))
+
+    def _meant(self, question_id: str) -> OpenQuestion:
+        if question_id in self._open:
+            return self._open[question_id]
+        if question_id:
+            why = self._ended.get(question_id, "nobody asked it, or long ago")
+            told = f"question '{shown(question_id)}' is not open: {why}"
+            raise AnswerError(AnswerCode.NO_SUCH_QUESTION, told)
+        if not self._open:
+            raise AnswerError(AnswerCode.NO_SUCH_QUESTION, "no question is open")
+        if len(self._open) > 1:
+            told = f"several questions are open; say which, by its id: {', '.join(q.told for q in self.open)}"
+            raise AnswerError(AnswerCode.WHICH_QUESTION, told)
+        return next(iter(self._open.values()))
+
+    def _fresh_id(self) -> str:
+        question_id = self._new_id()
+        while question_id in self._open or question_id in self._ended:
+            question_id = self._new_id()
+        return question_id
+
+    def _end(self, asked: OpenQuestion, end: QuestionEnd) -> None:
+        """Remove it before anybody hears of it: whoever is told may ask again, or end others."""
+        if self._open.pop(asked.question_id, None) is None:
+            return
+        self._ended[asked.question_id] = end.told
+        if len(self._ended) > MAX_ENDED:
+            self._ended.popitem(last=False)
+        self._on_change()
+        asked.on_end(end)
+
+
+def or_(choices: Sequence[str]) -> str:
+    """Return choices as a person reads them."""
+    return " or ".join([", ".join(choices[:-1]), choices[-1]] if len(choices) > 1 else choices)
+
+
+def _bad_question(text: str, choices: Sequence[str], chosen: Callable[[str, Sequence[str]], str | None]) -> str:
+    """Return why a question cannot be asked; "" when it can."""
+    if not text or len(text) > MAX_QUESTION:
+        return "the question is empty" if not text else f"the question has {len(text)} characters; ask in {MAX_QUESTION}"
+    if len(choices) > MAX_CHOICES or any(len(choice) > MAX_CHOICE for choice in choices):
+        return f"a question has up to {MAX_CHOICES} choices of up to {MAX_CHOICE} characters; ask for words instead"
+    unclear = next((choice for choice in choices if chosen(choice, choices) != choice), None)
+    return f"the choice '{shown(unclear)}' cannot be told from another one, or from none" if unclear is not None else ""
