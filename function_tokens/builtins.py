@@ -19,7 +19,7 @@ def sleep(seconds: Annotated[float, Field(ge=0, le=3600, description="seconds")]
     """Do nothing for a time; what follows waits."""
 
 
-@robot_skill("observe", subsystem=MAIN)
+@robot_skill("observe", subsystem=MAIN, decides=True)
 def observe() -> None:
     """End this answer here. You are asked again when the motion has ended, with what really happened."""
 

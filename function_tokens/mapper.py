@@ -21,7 +21,8 @@ from skill_kernel.skills.skill import MAIN, Skill, SkillDefinitionError
 
 @dataclass(frozen=True)
 class Mapped:
-    """Hold a token resolved to a function with typed arguments. `channels` holds main as well when `sync` was set."""
+    """Hold a token resolved to a function with typed arguments. `channels` holds main as well when `sync` was set, or the
+    skill decides."""
 
     function: str
     skill: Skill
@@ -102,13 +103,13 @@ class Mapper:
         if skill.name == "stop" and (fault := self._no_channel(str(bound.values["channel"]))):
             return Refusal("stop", CallCode.INVALID_ARGUMENT, fault, ends_turn=False)
         subsystems = skill.subsystems_for(bound.values)
-        channels = frozenset(subsystems) | ({MAIN} if sync else frozenset())
-        exclusive = not builtin and self._exclusive(subsystems)
+        channels = frozenset(subsystems) | ({MAIN} if sync or skill.decides else frozenset())
+        exclusive = not builtin and (skill.decides or self._exclusive(subsystems))
         return Mapped(skill.name, skill, builtin, dict(bound.values), channels, subsystems, exclusive, tuple(bound.clamped))
 
     def _matters(self, skill: Skill) -> bool:
         """Return whether what follows a call of this skill must not run when it was refused (law C11)."""
-        return skill.on_failure == "end_turn" and self._exclusive(skill.subsystems)
+        return skill.on_failure == "end_turn" and (skill.decides or self._exclusive(skill.subsystems))
 
     def _exclusive(self, subsystems: Iterable[str]) -> bool:
         return any(self.exclusive.get(s, True) for s in subsystems)

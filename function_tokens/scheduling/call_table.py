@@ -140,7 +140,7 @@ class CallTable:
         if not stream.live:
             return True
         if stream.reason == "observe":
-            return not any(c.stream_id == stream.stream_id and c.function == "observe" for c in self.live.values())
+            return not any(c.stream_id == stream.stream_id and c.decides for c in self.live.values())
         if stream.reason != "failure":
             return False
         return stream.deadline_passed or not any(c.exclusive for c in self.live.values())

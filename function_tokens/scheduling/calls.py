@@ -187,6 +187,11 @@ class Call:
         return self.state is not CallState.ENDED
 
     @property
+    def decides(self) -> bool:
+        """Return whether what comes next depends on its result."""
+        return self.skill is not None and self.skill.decides
+
+    @property
     def unbegun(self) -> bool:
         """Return whether nothing of it has begun: it waits, or its condition is being asked."""
         return self.state is CallState.QUEUED or (self.state is CallState.STARTING and self.role is Role.BUILTIN)

@@ -179,7 +179,15 @@ class TokenHandler:
         if mapped.builtin and call.function in ("observe", "plan_done"):
             self.table.stop_generation(stream, f"<{call.function}/>")
             self.table.close_stream(stream, call.function)
+        elif not opens:
+            self._decided(stream, call)
         return call
+
+    def _decided(self, stream: Stream, call: Call) -> None:
+        """End the stream behind a call whose result decides what comes next, unless an element around it is still open."""
+        if call.decides and stream.parent is None and not stream.closed:
+            self.table.stop_generation(stream, f"what comes next depends on <{call.function}>")
+            self.table.close_stream(stream, "observe")
 
     def _admit(self, stream: Stream, call: Call) -> bool:
         """Queue a call, unless too many wait already."""
@@ -226,6 +234,7 @@ class TokenHandler:
             if frame.call.function == "step" and token.inserted:
                 stream.unfinished.append(frame.call)
             self.table.close_element(stream, frame.call)
+            self._decided(stream, frame.call)
             if stream.superseded and stream.parent is None:
                 self.table.close_stream(stream, "end", error=stream.superseded)
 

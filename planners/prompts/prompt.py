@@ -198,6 +198,11 @@ class RobotFacts:
         return named is not None or any(skill.speaks_text for skill in self.skills)
 
     @property
+    def deciding(self) -> frozenset[str]:
+        """Return the functions whose result decides what comes next."""
+        return frozenset(skill.name for skill in self.skills if skill.decides)
+
+    @property
     def things(self) -> tuple[str, ...]:
         """Return the labels that its detector knows; none where they are not told."""
         visible = self.accessors.get("visible")
@@ -413,7 +418,7 @@ def channel_text(skill: Skill, limits: Limits = NO_LIMITS) -> str:
     for parameter in declared(skill, limits):
         hole = "{" + parameter.name + "}"
         names = [n.replace(hole, c) for n in names for c in (parameter.choices if hole in n and parameter.choices else ("",))]
-    return ", ".join(dict.fromkeys(names))
+    return ", ".join(dict.fromkeys(names)) or MAIN
 
 
 def functions(
@@ -425,7 +430,7 @@ def functions(
         text = line(skill, options.limits)
         if any("{" in c for c in skill.subsystems):
             text += f"\n    # which channel follows from the arguments: {channel_text(skill, options.limits)}"
-        groups.setdefault(" + ".join(skill.subsystems), []).append(text)
+        groups.setdefault(" + ".join(skill.subsystems) or MAIN, []).append(text)
     for name in builtins:
         groups.setdefault(MAIN, []).append(line(BUILTINS[name], name=options.tag(name)))
     code = "\n\n".join("\n".join([f"# channel {channel}", *lines]) for channel, lines in groups.items())

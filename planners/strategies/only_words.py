@@ -41,7 +41,7 @@ class OnlyWords:
         from planners.language.parser import CommandParser
 
         about = self._robot
-        talk = {TEXT, MEMORY_SKILL, *BUILTINS, *(skill.name for skill in about.skills if skill.speaks_text)}
+        talk = {TEXT, MEMORY_SKILL, *BUILTINS, *(s.name for s in about.skills if s.speaks_text or s.decides)}
         if self._called - talk:
             return TaskCode.NONE, ""
         asked = DeedReader(CommandParser(about.skills, (), about.options, about.name)).asks(self._instruction)

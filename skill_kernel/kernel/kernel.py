@@ -771,6 +771,11 @@ class SkillCaller:
     def __init__(self, kernel: Kernel, run: RunningCall) -> None:
         self._kernel, self._run = kernel, run
 
+    @property
+    def process_id(self) -> str:
+        """Return the process of the call."""
+        return self._run.spec.process_id
+
     def call(self, name: str, /, **arguments: Any) -> SkillReturn:
         """Run a skill to its end. A failure is returned, not raised; an exception of the skill passes through."""
         return self._kernel._call_inside(self._run, name, arguments)

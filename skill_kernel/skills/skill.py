@@ -106,6 +106,8 @@ class Skill:
     injected: frozenset[str]
     idempotent: bool = False
     remaining: Callable[..., Mapping[str, Any] | None] | None = None
+    decides: bool = False
+    """What comes next depends on its result, so that a model writes nothing behind it before that is known (semantics 4)."""
 
     @property
     def interruptible(self) -> bool:
@@ -162,6 +164,7 @@ def robot_skill(
     speaks_text: bool = False,
     idempotent: bool = False,
     remaining: Callable[..., Mapping[str, Any] | None] | None = None,
+    decides: bool = False,
 ) -> Callable[[F], F]:
     """Declare a typed function as a skill.
 
@@ -173,7 +176,10 @@ def robot_skill(
 
     A skill without `pause_evt` is stopped when its process pauses; how it goes on then: `idempotent` calls it anew with
     the same arguments, `remaining(progress, **arguments)` gives those that change, or None when nothing is left, from the
-    `progress` in its `SkillReturn.interruption`. Raises SkillDefinitionError when the declaration cannot work.
+    `progress` in its `SkillReturn.interruption`.
+
+    A skill that `decides` is on main and ends the answer that calls it: what comes next depends on its result. It may use no
+    part of the body, `subsystem=()`. Raises SkillDefinitionError when the declaration cannot work.
     """
     if callable(name):
         raise SkillDefinitionError(f"skill '{name.__name__}': write @robot_skill(), with brackets")
@@ -197,7 +203,7 @@ def robot_skill(
         if marked and (idempotent or remaining is not None):
             raise SkillDefinitionError(f"skill '{own}' takes character data, which is not there a second time; let it pause")
         subsystems = (subsystem,) if isinstance(subsystem, str) else tuple(subsystem)
-        if not subsystems:
+        if not subsystems and not decides:
             raise SkillDefinitionError(f"skill '{own}' names no subsystem")
         names = {p.name for p in visible}
         for wanted in (w for s in subsystems for w in _PLACEHOLDER.findall(s)):
@@ -218,6 +224,7 @@ def robot_skill(
             injected=frozenset(p for p in signature.parameters if p in INJECTED),
             idempotent=idempotent,
             remaining=remaining,
+            decides=decides,
         )
         return function
 

@@ -82,7 +82,12 @@ def wave(speed: float = 1.0) -> SkillReturn:
     """Wave the hand."""
 
 
-SKILLS = {"atlas": [open_drawer, pick_arm, release_arm, wave], "hebe": [open_fridge, pick_base, release_base, go_to]}
+@robot_skill("ask", subsystem=(), nominal_s=3.0, stop_s=0.0, decides=True)
+def ask(question: str) -> SkillReturn:
+    """Ask somebody."""
+
+
+SKILLS = {"atlas": [open_drawer, pick_arm, release_arm, wave, ask], "hebe": [open_fridge, pick_base, release_base, go_to]}
 
 
 def mapper_of(robot: str) -> Mapper:

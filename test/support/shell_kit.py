@@ -64,7 +64,12 @@ def kneel() -> SkillReturn:
     return SkillReturn(True, done)
 
 
-SKILLS = SkillRegistry([f.__robot_skill__ for f in (walk, turn, spin, nod, swing, both_ears, music, note, ping, kneel)])
+@robot_skill("ask", subsystem=(), nominal_s=5.0, stop_s=0.0, decides=True)
+def ask(question: Content = "") -> SkillReturn:
+    """Ask somebody; what comes next depends on the answer."""
+
+
+SKILLS = SkillRegistry([f.__robot_skill__ for f in (walk, turn, spin, nod, swing, both_ears, music, note, ping, kneel, ask)])
 
 
 def mapper() -> Mapper:

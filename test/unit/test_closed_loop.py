@@ -242,6 +242,14 @@ def test_an_action_that_fails_voids_the_plan_and_the_planner_hears_why() -> None
     assert len(doubted) == 1, "what has failed is looked at before it is tried again"
 
 
+def test_what_was_planned_behind_a_question_is_planned_again_with_its_answer() -> None:
+    asks = 'ask(robot="atlas", question="Which bin?")'
+    kitchen = Kitchen(answers([plan(asks, PICK_APPLE), plan(PICK_APPLE, BIN)], sees_apple)).run()
+    assert kitchen.done() == ["atlas.ask(Which bin?)", *APPLE_INTO_BIN]
+    assert [bool(told) for told in feedback(kitchen)] == [False, True, False]
+    assert feedback(kitchen)[1][0].startswith(f"{asks} DONE")
+
+
 def test_failures_without_end_end_the_task() -> None:
     kitchen = Kitchen(answers([plan(OPEN_DRAWER)] * 20), max_failures=3)
     for n in range(20):

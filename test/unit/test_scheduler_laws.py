@@ -368,6 +368,29 @@ def test_observe_has_a_deadline() -> None:
     assert rig.reasons() == ["observe"]
 
 
+@pytest.mark.parametrize("source", ["<ask>Shall I walk?</ask><walk/>Here I go.", "<ask/><walk/>"])
+def test_a_call_that_decides_ends_the_answer_and_the_next_turn_begins_with_its_result(source: str) -> None:
+    rig = Rig()
+    rig.feed("<music/>")
+    rig.run("music")
+    rig.feed(source)
+    rig.run("ask")
+    assert rig.reasons() == [] and ("walk", "DROPPED") in rig.outcomes(), "it was written before the answer was known"
+    rig.end("ask")
+    assert rig.reasons() == ["observe"] and [c.function for c in rig.scheduler.live_calls] == ["music"]
+
+
+def test_what_waits_behind_a_call_that_decides_inside_an_element_is_dropped_when_that_fails() -> None:
+    rig = Rig()
+    rig.feed("<wait><ask>Shall I?</ask><walk/></wait><nod/>")
+    rig.close()
+    rig.run("ask")
+    assert rig.started == ["ask"], "it is on main"
+    rig.end("ask", Outcome.FAILED, CallCode.SKILL_FAILED)
+    assert rig.started == ["ask"] and rig.reasons() == ["failure"]
+    assert {o for f, o in rig.outcomes() if f in ("walk", "nod")} == {"DROPPED"}
+
+
 def test_stop_ends_what_was_started_before_on_that_channel_only() -> None:
     run = dry_run('<music/><walk s="5"/>Hi<stop channel="bgm"/><nod s="1"/>', mapper())
     assert [(c.function, c.end_s, c.outcome) for c in run.calls] == [

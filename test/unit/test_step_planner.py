@@ -75,6 +75,17 @@ def test_reading_stops_where_the_queue_is_full() -> None:
     assert bench.most_queued <= 3
 
 
+def test_nothing_is_written_behind_a_question_before_its_answer_is_known() -> None:
+    asks = "<step><ask>Shall I walk?</ask></step><step><walk/></step><subtask_complete/>"
+    bench = Bench(script(asks, "<step><nod/></step><subtask_complete/>"))
+    bench.plan("walk if you may")
+    bench.run(5)
+    assert len(bench.model.of()) == 1 and bench.model.of()[0].cancelled and bench.calls() == []
+    bench.run(20)
+    assert bench.calls() == ["ask", "nod"] and bench.ended == [(0, "")]
+    assert [(d["function"], d["outcome"]) for d in bench.model.of()[1].blocks["DONE"]] == [("ask", "DONE")]
+
+
 def test_a_failed_step_drops_what_was_queued_and_is_shown_to_the_model() -> None:
     walk = "<step><walk/></step><step><nod/></step><subtask_complete/>"
     bench = Bench(script(walk, "<step><turn/></step><subtask_complete/>"))

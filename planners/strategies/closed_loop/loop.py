@@ -191,6 +191,8 @@ class ClosedLoopPlanning:
         if call.outcome is Outcome.DONE:
             self._rejections = self._failures = 0
             self._acted, self._fault = True, ""
+            if step.action.skill in self._robots[step.action.robot].about.deciding:
+                self._stop_plan(f"{step.action} {feedback}: plan anew, knowing this")
         else:
             self._fault = f"{step.action} {feedback}"
             self._failures += call.outcome in (Outcome.FAILED, Outcome.REFUSED)

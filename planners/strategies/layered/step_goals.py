@@ -56,8 +56,10 @@ class StepBook:
     Streams of one turn all end with the first failure: the turn counts up with each failure and each replaced queue.
     """
 
-    def __init__(self, io: PlannerIO, done: Sequence[CallReport]) -> None:
+    def __init__(self, io: PlannerIO, done: Sequence[CallReport], deciding: Collection[str] = ()) -> None:
+        """Begin with what was `done`; the result of a call of `deciding` decides what comes next."""
         self._io = io
+        self._deciding = re.compile(rf"<(?:{'|'.join(map(re.escape, deciding))})[\s/>]" if deciding else "(?!)")
         self._items: list[Item] = []
         self._calls: dict[str, CallEvent] = {}
         self.turn = 0
@@ -125,8 +127,9 @@ class StepBook:
         return [item for item in self._items if not item.mark and not item.begun]
 
     def has_room(self) -> bool:
-        """Return whether one more step may wait."""
-        return len(self.queued) < int(self._io.settings["queue_steps"])
+        """Return whether one more step may wait; none may behind a call whose result decides what comes next."""
+        undecided = any(self._deciding.search(item.source) for item in self._items)
+        return not undecided and len(self.queued) < int(self._io.settings["queue_steps"])
 
     @property
     def idle(self) -> bool:

@@ -144,7 +144,7 @@ class StepPlanner:
         self._task, self._robot, self._io = task, robot, io
         self._plans = io.thinks(Layer.S2)
         """Without a System 2 the instruction itself is the one subtask."""
-        self._book = StepBook(io, task.done)
+        self._book = StepBook(io, task.done, robot.about.deciding)
         self._goals = Goals(task, self._book)
         self._failures = Failures(io.settings)
         trace = trace_accessors((skill.name for skill in robot.about.skills), lambda: self._book.done)
