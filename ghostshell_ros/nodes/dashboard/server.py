@@ -1,0 +1,417 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Serve the page: its files, the state over a WebSocket to each client, pictures, acts and halts. Without ROS: docs/page.md."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import socket
+from collections.abc import Awaitable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+from typing import Any, Protocol
+from urllib.parse import parse_qs
+
+import uvicorn
+from starlette.applications import Starlette
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.responses import PlainTextResponse, RedirectResponse
+from starlette.routing import Mount, WebSocketRoute
+from starlette.staticfiles import StaticFiles
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.websockets import WebSocket, WebSocketDisconnect
+
+from ghostshell_ros.nodes.dashboard.access import Access, Visitor
+from ghostshell_ros.nodes.dashboard.state import State, patch
+from skill_kernel.config.sections import CAUSE_CHARS, shown
+
+STATIC = Path(__file__).parent / "static"
+MAX_MESSAGE = 65_536
+"""Bytes of a message of a client."""
+MAX_CLIENTS = 32
+"""Clients that watch the state, and cameras that are watched, at a time each."""
+MAX_CONNECTIONS = 200
+"""Connections at a time; more are told to come back later."""
+MAX_ACTS = 8
+"""Acts of one client that wait for their outcome at a time."""
+MAX_WORDS = 8_000
+"""Characters of an argument of an act, as of an instruction."""
+DID_S = 5.0
+"""Time in which each act has its outcome."""
+STUCK_S = 10.0
+"""A client that takes nothing for so long is cut off."""
+TOKEN, VISITOR = "ghostshell.token", "ghostshell.visitor"
+"""Keys in the scope of an admitted request: its token, and whose it is."""
+HEADERS = {
+    "Content-Security-Policy": "default-src 'self'; img-src 'self' blob:; connect-src 'self'; frame-ancestors 'none'; "
+    "base-uri 'none'; form-action 'self'",
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cache-Control": "no-store",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+}
+REFUSED = "This page needs the address that ghostshell launch prints, with its token; ghostshell page prints it again.\n"
+BAD_REQUEST, TRY_LATER = 1008, 1013
+"""Codes with which a WebSocket is closed: what it said is not understood; there are too many."""
+
+GONE = (WebSocketDisconnect, asyncio.TimeoutError, RuntimeError)
+"""What is raised where a client has left, or takes nothing any more."""
+
+Outcome = tuple[bool, str]
+
+
+class Robots(Protocol):
+    """Do for the page what reaches robots."""
+
+    def look(self, clients: int) -> None:
+        """Hear how many clients watch the state now."""
+
+    def do(self, visitor: Visitor, act: str, robot: str, about: Mapping[str, Any], seen: State) -> Awaitable[Outcome]:
+        """Do an act for a visitor, who was shown the state `seen`. Return whether it was done, and a sentence."""
+
+    def halt(self, robot: str, cause: str) -> Outcome:
+        """Halt a robot, and return what its gate says. Called on a thread of its own."""
+
+    async def frame(self, robot: str, camera: str, after: int) -> tuple[int, bytes]:
+        """Return a camera's newest picture as JPEG with its number, once there is one with another number than `after`."""
+
+    def watch(self, robot: str, camera: str, *, begins: bool) -> bool:
+        """Hear that somebody begins or ends to watch a camera. Return whether there is such a camera."""
+
+    def record(self, visitor: Visitor, address: str, **about: Any) -> None:
+        """Keep who did what from where."""
+
+
+class Page:
+    """Hold the state that all clients share, and its last change. On the event loop, but for `publish_from`."""
+
+    def __init__(self) -> None:
+        self.state: State = {"now": 0, "version": "", "recordings": [], "replaying": "", "robots": {}}
+        self.rev = 0
+        self.change = ""
+        """The last change as text: what leads from the revision before to this one."""
+        self._news = asyncio.Event()
+
+    def publish(self, state: State) -> None:
+        """Show a state from now on."""
+        sets, deletes = patch(self.state, state)
+        if not sets and not deletes:
+            return
+        self.state, self.rev = state, self.rev + 1
+        self.change = json.dumps(
+            {"t": "patch", "rev": self.rev, "set": sets, "del": deletes}, ensure_ascii=False, allow_nan=False
+        )
+        self._news.set()
+        self._news = asyncio.Event()
+
+    async def later_than(self, rev: int) -> None:
+        """Wait for another revision than `rev`."""
+        while self.rev == rev:
+            await self._news.wait()
+
+
+def create_app(page: Page, access: Access, robots: Robots, *, doors: Mapping[str, ASGIApp] | None = None) -> Starlette:
+    """Return the application. `doors` are applications below a path each, such as `/mcp`, behind the same guard.
+
+    To try the page without a robot, publish a state and give robots of your own::
+
+        page = Page()
+        page.publish(PageState().render(time.time()))
+        access = Access(Keys(folder), folder)
+        print(f"http://127.0.0.1:8780/?token={access.token()}")
+        await uvicorn.Server(config(create_app(page, access, robots), listening("127.0.0.1", 8780))).serve()
+    """
+    service = Service(page, access, robots)
+    routes = [
+        WebSocketRoute("/ws", service.watch),
+        WebSocketRoute("/halt", service.halt),
+        WebSocketRoute("/camera/{robot}/{camera:path}", service.camera),
+        *(Mount(path, app) for path, app in (doors or {}).items()),
+        Mount("/", StaticFiles(directory=STATIC, html=True)),
+    ]
+    app = Starlette(routes=routes)
+    app.add_middleware(Guard, access=access)
+    return app
+
+
+class Guard:
+    """Let in only requests that name this page as their host, come from it, and bear a token that counts."""
+
+    def __init__(self, app: ASGIApp, access: Access) -> None:
+        self._app, self._access = app, access
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Admit a request, or refuse it."""
+        if scope["type"] not in ("http", "websocket"):
+            await self._app(scope, receive, send)
+            return
+        headers = Headers(scope=scope)
+        host, origin = headers.get("host", ""), headers.get("origin")
+        wrong = not self._access.reached_by(host) or (origin is not None and not self._access.same_origin(origin, host))
+        if wrong or (scope["type"] == "websocket" and origin is None and "authorization" not in headers):
+            await self._refuse(scope, receive, send, "This page is not served under that name, or to that site.\n")
+            return
+        if scope["type"] == "http" and scope["path"] == "/" and (asked := parse_qs(scope["query_string"].decode("latin-1"))):
+            await self._enter(scope, receive, send, asked.get("token", [""])[-1])
+            return
+        token = _bearer(headers) or _cookie(headers, scope)
+        visitor = self._access.visitor(token)
+        if visitor is None:
+            await self._refuse(scope, receive, send, REFUSED)
+            return
+        await self._app({**scope, TOKEN: token, VISITOR: visitor}, receive, partial(_with_headers, send))
+
+    async def _enter(self, scope: Scope, receive: Receive, send: Send, token: str) -> None:
+        """Keep the token of an address in a cookie, and lead to the address without it."""
+        if self._access.visitor(token) is None:
+            await self._refuse(scope, receive, send, REFUSED)
+            return
+        answer = RedirectResponse("/", status_code=303)
+        answer.set_cookie(_cookie_name(scope), token, httponly=True, samesite="strict", max_age=400 * 86_400)
+        await answer(scope, receive, partial(_with_headers, send))
+
+    @staticmethod
+    async def _refuse(scope: Scope, receive: Receive, send: Send, why: str) -> None:
+        if scope["type"] == "websocket":
+            await receive()  # the request to connect
+            await send({"type": "websocket.close", "code": BAD_REQUEST, "reason": "refused"})
+            return
+        await PlainTextResponse(why, status_code=403)(scope, receive, partial(_with_headers, send))
+
+
+async def _with_headers(send: Send, message: Message) -> None:
+    if message["type"] == "http.response.start":
+        headers = MutableHeaders(scope=message)
+        for name, value in HEADERS.items():
+            headers[name] = value
+    await send(message)
+
+
+def _cookie_name(scope: Scope) -> str:
+    # Cookies are shared by all ports of a machine, and several pages may run on one.
+    return f"ghostshell-{scope['server'][1] if scope.get('server') else 0}"
+
+
+def _cookie(headers: Headers, scope: Scope) -> str:
+    name = _cookie_name(scope)
+    pairs = (pair.strip().partition("=") for pair in headers.get("cookie", "").split(";"))
+    return next((value for key, _, value in pairs if key == name), "")
+
+
+def _bearer(headers: Headers) -> str:
+    kind, _, token = headers.get("authorization", "").partition(" ")
+    return token.strip() if kind.lower() == "bearer" else ""
+
+
+class Service:
+    """Serve the WebSockets of the page."""
+
+    def __init__(self, page: Page, access: Access, robots: Robots) -> None:
+        self._page, self._access, self._robots = page, access, robots
+        self._clients, self._eyes = 0, 0
+        self._halts = ThreadPoolExecutor(8, thread_name_prefix="page-halt")
+
+    # -- state and acts -----------------------------------------------------------------------------------------------
+
+    async def watch(self, socket: WebSocket) -> None:
+        """Send the state to one client, and do what it asks."""
+        if self._clients >= MAX_CLIENTS:
+            await socket.close(TRY_LATER, "too many pages are open")
+            return
+        await socket.accept()
+        self._clients += 1
+        self._robots.look(self._clients)
+        client = Client(socket, self._page, self._access, self._robots)
+        try:
+            await client.serve()
+        finally:
+            self._clients -= 1
+            self._robots.look(self._clients)
+
+    # -- halts --------------------------------------------------------------------------------------------------------
+
+    async def halt(self, socket: WebSocket) -> None:
+        """Halt robots: each request is answered by what the robot's gate says."""
+        await socket.accept()
+        visitor, loop = socket.scope[VISITOR], asyncio.get_running_loop()
+        answering: set[asyncio.Task[None]] = set()
+
+        async def answer(robot: str, cause: str) -> None:
+            about = f"page, {visitor.name} at {_address(socket)}" + (f": {cause}" if cause not in ("", "page") else "")
+            ok, message = await loop.run_in_executor(self._halts, self._robots.halt, robot, shown(about, CAUSE_CHARS))
+            with suppress(RuntimeError, WebSocketDisconnect):
+                await socket.send_text(_text({"robot": robot, "ok": ok, "message": message}))
+            self._robots.record(visitor, _address(socket), act="halt", robot=robot, ok=ok, message=message)
+
+        with suppress(WebSocketDisconnect):
+            while True:
+                asked = _json(await socket.receive_text())
+                if not isinstance(asked.get("robot"), str):
+                    await socket.close(BAD_REQUEST, "no robot is named")
+                    return
+                # A token that was ended meanwhile halts all the same: everybody may.
+                task = asyncio.create_task(answer(asked["robot"], str(asked.get("cause", ""))))
+                answering.add(task)
+                task.add_done_callback(answering.discard)
+
+    # -- pictures -----------------------------------------------------------------------------------------------------
+
+    async def camera(self, socket: WebSocket) -> None:
+        """Send pictures, each when the one before has been shown: what is not shown in time is never sent."""
+        robot, camera = socket.path_params["robot"], socket.path_params["camera"]
+        if self._eyes >= MAX_CLIENTS:
+            await socket.close(TRY_LATER, "too many cameras are watched")
+            return
+        if not self._robots.watch(robot, camera, begins=True):
+            await socket.close(BAD_REQUEST, "there is no such camera")
+            return
+        self._eyes += 1
+        try:
+            await socket.accept()
+            number = 0
+            showing = asyncio.ensure_future(socket.receive_text())
+            while True:
+                made = asyncio.ensure_future(self._robots.frame(robot, camera, number))
+                await asyncio.wait({made, showing}, return_when=asyncio.FIRST_COMPLETED)
+                if showing.done():  # it has left, or does not keep to the turns
+                    made.cancel()
+                    return
+                number, picture = made.result()
+                await asyncio.wait_for(socket.send_bytes(picture), STUCK_S)
+                await asyncio.wait_for(showing, STUCK_S)
+                showing = asyncio.ensure_future(socket.receive_text())
+        except GONE:
+            pass
+        finally:
+            self._eyes -= 1
+            self._robots.watch(robot, camera, begins=False)
+
+
+class Client:
+    """Serve one page: the newest state, never a queue of old ones, and exactly one outcome for each act."""
+
+    def __init__(self, socket: WebSocket, page: Page, access: Access, robots: Robots) -> None:
+        self._socket, self._page, self._access, self._robots = socket, page, access, robots
+        self._visitor: Visitor = socket.scope[VISITOR]
+        self._seen: State = page.state
+        """The state that the client was sent last."""
+        self._acts: set[asyncio.Task[None]] = set()
+
+    async def serve(self) -> None:
+        """Serve until the client leaves, takes nothing any more, or its token was ended."""
+        tasks = [asyncio.create_task(self._send()), asyncio.create_task(self._receive())]
+        try:
+            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for task in (*tasks, *self._acts):
+                task.cancel()
+            ended = await asyncio.gather(*tasks, return_exceptions=True)
+            with suppress(*GONE):
+                await asyncio.wait_for(self._socket.close(), 1.0)
+        for error in ended:
+            if isinstance(error, Exception) and not isinstance(error, GONE):
+                raise error
+
+    async def _send(self) -> None:
+        rev = -1
+        while self._access.visitor(self._socket.scope[TOKEN]) is not None:
+            page = self._page
+            if rev == page.rev - 1 and rev >= 0:
+                text = page.change
+            else:
+                you = {"acts": self._visitor.acts, "name": self._visitor.name}
+                snapshot = {"t": "snapshot", "rev": page.rev, "state": {**page.state, "you": you}}
+                text = _text(snapshot)
+            rev, self._seen = page.rev, page.state
+            await asyncio.wait_for(self._socket.send_text(text), STUCK_S)
+            await page.later_than(rev)
+
+    async def _receive(self) -> None:
+        while True:
+            asked = _json(await self._socket.receive_text())
+            if asked.get("t") != "do" or not isinstance(asked.get("id"), int):
+                return
+            task = asyncio.create_task(self._do(asked, full=len(self._acts) >= MAX_ACTS))
+            self._acts.add(task)
+            task.add_done_callback(self._acts.discard)
+
+    async def _do(self, asked: dict[str, Any], *, full: bool) -> None:
+        number, act, robot = asked.pop("id"), asked.pop("act", ""), asked.pop("robot", "")
+        try:
+            ok, message = await asyncio.wait_for(self._outcome(act, robot, asked, full=full), DID_S)
+        except asyncio.TimeoutError:
+            ok, message = False, f"no answer within {DID_S:g} s; whether it was done is not known: look at the state"
+        with suppress(RuntimeError, WebSocketDisconnect):
+            await self._socket.send_text(
+                json.dumps({"t": "did", "id": number, "ok": ok, "message": message}, ensure_ascii=False)
+            )
+        about = {name: shown(value, 200) for name, value in asked.items() if name != "t"}
+        self._robots.record(self._visitor, _address(self._socket), act=shown(act), robot=shown(robot), about=about, ok=ok)
+
+    async def _outcome(self, act: Any, robot: Any, asked: dict[str, Any], *, full: bool) -> Outcome:
+        texts = [act, robot, *(value for value in asked.values() if not isinstance(value, (bool, int, float)))]
+        if not all(isinstance(text, str) and len(text) <= MAX_WORDS for text in texts):
+            return False, f"what an act says is text of at most {MAX_WORDS} characters, a number, or true or false"
+        if full:
+            return False, f"{MAX_ACTS} acts of this page wait already; try again"
+        if self._access.visitor(self._socket.scope[TOKEN]) is None:
+            return False, "this page's token was ended: open the address that ghostshell page prints"
+        return await self._robots.do(self._visitor, act, robot, asked, self._seen)
+
+
+def _text(message: dict[str, Any]) -> str:
+    return json.dumps(message, ensure_ascii=False, allow_nan=False)
+
+
+def _json(text: str) -> dict[str, Any]:
+    """Return an object in a message; an empty one where it is none."""
+    try:
+        read = json.loads(text)
+    except (ValueError, RecursionError):
+        return {}
+    return read if isinstance(read, dict) else {}
+
+
+def _address(socket: WebSocket) -> str:
+    return socket.client.host if socket.client is not None else ""
+
+
+def listening(host: str, port: int, tries: int = 20) -> socket.socket:
+    """Return a socket that listens at a port, or the first free one of those behind it. Raises OSError."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    for n in range(tries):
+        one = socket.socket(family, socket.SOCK_STREAM)
+        one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            one.bind((host, port + n))
+        except OSError:
+            one.close()
+            if n == tries - 1:
+                raise
+            continue
+        one.listen(128)
+        return one
+    raise AssertionError("unreachable")
+
+
+def config(app: ASGIApp) -> uvicorn.Config:
+    """Return how the application is served."""
+    return uvicorn.Config(
+        app,
+        ws="websockets-sansio",
+        ws_max_size=MAX_MESSAGE,
+        ws_ping_interval=STUCK_S,
+        ws_ping_timeout=STUCK_S,
+        ws_per_message_deflate=False,
+        limit_concurrency=MAX_CONNECTIONS,
+        h11_max_incomplete_event_size=16_384,
+        timeout_keep_alive=5,
+        timeout_graceful_shutdown=1,
+        server_header=False,
+        access_log=False,
+        log_config=None,
+        lifespan="off",
+    )

@@ -1,0 +1,278 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The server of the page, over real sockets: who is let in, what each client gets, and that every act has one outcome."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+from page_kit import Served, heard, served
+from websockets.exceptions import ConnectionClosed, InvalidStatus
+
+from ghostshell_ros.nodes.dashboard.access import MAX_RECORD, Access, Record, Visitor, unreachable
+from ghostshell_ros.nodes.dashboard.server import MAX_ACTS, MAX_CLIENTS, MAX_MESSAGE, MAX_WORDS
+from skill_kernel.roles import Act, Keys, Role
+
+
+@pytest.fixture
+def page(tmp_path: Path) -> Iterator[Served]:
+    with served(tmp_path) as made:
+        yield made
+
+
+def get(page: Served, path: str = "/", **headers: str) -> http.client.HTTPResponse:
+    link = http.client.HTTPConnection("127.0.0.1", page.port, timeout=5)
+    link.request("GET", path, headers={name.replace("_", "-"): value for name, value in headers.items()})
+    return link.getresponse()
+
+
+# -- who is let in ------------------------------------------------------------------------------------------------------
+
+
+def test_the_token_of_the_address_becomes_a_cookie(page: Served) -> None:
+    entered = get(page, f"/?token={page.access.token()}")
+    cookie = entered.getheader("Set-Cookie", "")
+    assert entered.status == 303 and entered.getheader("Location") == "/"
+    assert "HttpOnly" in cookie and "SameSite=strict" in cookie and page.access.token() in cookie
+    shown = get(page, "/", Cookie=cookie.split(";")[0])
+    assert shown.status == 200 and b"<script" in shown.read()
+    assert "default-src 'self'" in shown.getheader("Content-Security-Policy", "")
+    assert shown.getheader("X-Content-Type-Options") == "nosniff" and shown.getheader("Referrer-Policy") == "no-referrer"
+
+
+@pytest.mark.parametrize(
+    "path", ["/", "/main.js", "/?token=user.0", "/?token=", "/?token=safety.%00", "/../server.py", "/%2e%2e/node.py"]
+)
+def test_nothing_is_shown_without_a_token(page: Served, path: str) -> None:
+    assert get(page, path).status == 403
+
+
+def test_no_file_but_those_of_the_page_is_served(page: Served) -> None:
+    for path in ("/../server.py", "/%2e%2e/server.py", "/..%2fserver.py", "//etc/passwd", "/static/../../node.py"):
+        assert get(page, path, Cookie=page.cookie()).status == 404
+
+
+@pytest.mark.parametrize("host", ["evil.example", "evil.example:8780", "127.0.0.1.evil.example", "", "localhost@evil", "[::1"])
+def test_another_name_that_leads_here_is_refused(page: Served, host: str) -> None:
+    assert get(page, "/", Host=host, Cookie=page.cookie()).status == 403
+    with pytest.raises((InvalidStatus, ConnectionClosed)):
+        page.socket(Host=host) if host else page.socket(Origin="http://")
+
+
+@pytest.mark.parametrize(
+    "origin", ["http://evil.example", "null", "http://127.0.0.1:1", "file://", "http://localhost:8780", None]
+)
+def test_a_foreign_page_opens_no_socket(page: Served, origin: str) -> None:
+    for path in ("/ws", "/halt", "/camera/kalos/camera/image_raw"):
+        with pytest.raises(InvalidStatus) as refused:
+            page.socket(path, Origin=origin)
+        assert refused.value.response.status_code == 403
+
+
+def test_a_foreign_page_reads_nothing(page: Served) -> None:
+    assert get(page, "/", Origin="http://evil.example", Cookie=page.cookie()).status == 403
+
+
+def test_a_socket_needs_a_token(page: Served) -> None:
+    for token in ("user.0", "operator." + "0" * 64, page.access.token(Role.VIEWER).replace("viewer", "operator")):
+        with pytest.raises(InvalidStatus):
+            page.socket(token=token)
+
+
+def test_a_program_may_bear_its_token(page: Served) -> None:
+    bearer = f"Bearer {page.access.token(Role.VIEWER)}"
+    assert get(page, "/", Authorization=bearer).status == 200
+    with page.socket(token="none", Authorization=bearer) as link:
+        assert heard(link)["state"]["you"]["name"] == "viewer"
+
+
+def test_old_tokens_end_at_once(page: Served) -> None:
+    old = page.access.token()
+    with page.socket() as link:
+        heard(link)
+        page.access.renew()
+        link.send(json.dumps({"t": "do", "id": 1, "act": "stop", "robot": "kalos"}))
+        answer = heard(link)
+        assert not answer["ok"] and "ghostshell page" in answer["message"] and not page.robots.done
+        page.state.robots["kalos"].sign(1.0)
+        page.state.robots["kalos"].facts("cameras", ["a"])
+        page.publish()
+        with pytest.raises(ConnectionClosed):
+            for _ in range(3):
+                heard(link)
+    assert get(page, "/", Cookie=page.cookie(old)).status == 403
+    with page.socket() as link:
+        assert heard(link)["t"] == "snapshot"
+
+
+def test_a_page_under_another_name_is_let_in_by_it(tmp_path: Path) -> None:
+    with served(tmp_path, ("robot.lan",)) as page:
+        assert get(page, "/", Host=f"ROBOT.lan:{page.port}", Cookie=page.cookie()).status == 200
+    assert unreachable("0.0.0.0", []) and not unreachable("0.0.0.0", ["robot.lan"]) and not unreachable("127.0.0.1", [])
+
+
+def test_a_role_may_what_its_key_may_and_the_user_never_acts_as_safety(page: Served, tmp_path: Path) -> None:
+    assert Visitor(None).acts == [act.name for act in Act if act is not Act.CLEAR_SAFETY]
+    assert Visitor(None).signs(Act.APPROVE) is Role.APPROVER and Visitor(None).signs(Act.CLEAR) is Role.OPERATOR
+    assert Visitor(Role.VIEWER).refusal(Act.INSTRUCT) and not Visitor(Role.SAFETY).refusal(Act.CLEAR_SAFETY)
+    assert Visitor(Role.SAFETY).signs(Act.CLEAR) is Role.SAFETY
+    seen = Access(Keys(tmp_path / "keys"), tmp_path / "page")
+    assert [seen.visitor(page.access.token(role)) for role in (None, Role.APPROVER)] == [Visitor(None), Visitor(Role.APPROVER)]
+    assert seen.visitor("anonymous.0") is None and seen.visitor("user.\u00e9") is None
+
+
+def test_the_key_of_one_role_makes_no_token_of_the_user(tmp_path: Path) -> None:
+    owner, other = Access(Keys(tmp_path / "keys"), tmp_path / "page"), Access(Keys(tmp_path / "copied"), tmp_path / "page")
+    owner.token()
+    (tmp_path / "copied").mkdir()
+    for role in ("operator", "approver"):
+        (tmp_path / "copied" / f"{role}.key").write_bytes((tmp_path / "keys" / f"{role}.key").read_bytes())
+        (tmp_path / "copied" / f"{role}.key").chmod(0o600)
+        left = {"operator": "approver", "approver": "operator"}[role]
+        (tmp_path / "copied" / f"{left}.key").unlink(missing_ok=True)
+        assert owner.visitor(other.token()) is None
+        assert owner.visitor(other.token(Role(role))) == Visitor(Role(role))
+
+
+def test_session_and_record_are_their_owners_alone_and_the_record_has_an_end(tmp_path: Path) -> None:
+    Access(Keys(tmp_path / "keys"), tmp_path / "page").token()
+    record = Record(tmp_path / "page")
+    for n in range(2 * MAX_RECORD // 50_000):
+        record.write(Visitor(Role.VIEWER), "::1", act="stop", n=n, text="x" * 50_000)
+    files = sorted((tmp_path / "page").iterdir())
+    assert [file.name for file in files] == ["acts.jsonl", "acts.old.jsonl", "session"]
+    assert all(file.stat().st_mode & 0o077 == 0 for file in files)
+    assert sum(file.stat().st_size for file in files) < 2 * MAX_RECORD + 200_000
+
+
+# -- what each client gets ----------------------------------------------------------------------------------------------
+
+
+def test_a_client_gets_the_state_and_then_what_changes(page: Served) -> None:
+    with page.socket() as link:
+        first = heard(link)
+        assert first["t"] == "snapshot" and first["state"]["you"]["name"] == "user"
+        page.state.robots["kalos"].halt(on=True, cause="<img src=x onerror=alert(1)>")
+        page.publish()
+        change = heard(link)
+        assert change == {"t": "patch", "rev": first["rev"] + 1, "set": change["set"], "del": []}
+        assert [["robots", "kalos", "halted", "cause"], "<img src=x onerror=alert(1)>"] in change["set"]
+        assert page.robots.clients == 1
+    while page.robots.clients:
+        time.sleep(0.01)
+
+
+def test_a_slow_client_gets_a_snapshot_and_never_a_queue(page: Served) -> None:
+    with page.socket() as quick, page.socket(room=1) as slow:
+        heard(quick)
+        robot = page.state.robots["kalos"]
+        for n in range(60):
+            robot.facts("diagnostics", {str(k): {"level": n, "message": "x" * 20_000 + str(n)} for k in range(20)})
+            page.publish()
+            assert heard(quick)["t"] == "patch"
+        told = []
+        while not told or told[-1].get("rev") != page.page.rev:
+            told.append(heard(slow))
+        revs = [message["rev"] for message in told]
+        assert revs == sorted(revs) and len(told) < 60
+        assert all(m["t"] == "snapshot" or m["rev"] == before + 1 for m, before in zip(told[1:], revs, strict=False))
+        assert told[-1]["rev"] == page.page.rev
+
+
+def test_there_is_room_for_so_many_clients(page: Served) -> None:
+    with ExitStack() as links:
+        for _ in range(MAX_CLIENTS):
+            link = links.enter_context(page.socket())
+        with pytest.raises((InvalidStatus, ConnectionClosed)), page.socket() as more:
+            heard(more)
+        link.close()
+        while page.robots.clients == MAX_CLIENTS:
+            time.sleep(0.01)
+        with page.socket() as another:
+            assert heard(another)["t"] == "snapshot"
+
+
+# -- acts, halts and pictures -------------------------------------------------------------------------------------------
+
+
+def test_each_act_has_one_outcome_and_is_recorded(page: Served) -> None:
+    with page.socket(token=page.access.token(Role.OPERATOR)) as link:
+        heard(link)
+        for n in range(3):
+            link.send(
+                json.dumps({"t": "do", "id": n, "act": "instruct", "robot": "kalos", "text": "<b>sit</b>", "detach": True})
+            )
+        assert sorted(heard(link)["id"] for _ in range(3)) == [0, 1, 2]
+    assert page.robots.done[0] == ("operator", "instruct", "kalos", {"t": "do", "text": "<b>sit</b>", "detach": True})
+    assert [(r["role"], r["address"], r["act"], r["ok"]) for r in page.robots.recorded] == [
+        ("operator", "127.0.0.1", "instruct", True)
+    ] * 3
+
+
+def test_acts_have_limits(page: Served) -> None:
+    with page.socket() as link:
+        heard(link)
+        link.send(json.dumps({"t": "do", "id": 1, "act": "instruct", "robot": "kalos", "text": "x" * (MAX_WORDS + 1)}))
+        assert not heard(link)["ok"]
+        link.send(json.dumps({"t": "do", "id": 2, "act": ["instruct"], "robot": {}, "text": None}))
+        assert not heard(link)["ok"]
+        page.robots.answers.clear()
+        for n in range(MAX_ACTS + 1):
+            link.send(json.dumps({"t": "do", "id": n, "act": "stop", "robot": "kalos"}))
+        assert heard(link) == {
+            "t": "did",
+            "id": MAX_ACTS,
+            "ok": False,
+            "message": f"{MAX_ACTS} acts of this page wait already; try again",
+        }
+        page.loop.call_soon_threadsafe(page.robots.answers.set)
+        assert {heard(link)["ok"] for _ in range(MAX_ACTS)} == {True}
+
+
+@pytest.mark.parametrize(
+    "said", ["", "[", "[]", '{"t":"do"}', '{"t":"do","id":"1"}', '{"t":"x","id":1}', "[" * 10_000, b"\x00\xff"]
+)
+def test_what_is_not_understood_ends_the_connection_and_no_other(page: Served, said: str | bytes) -> None:
+    with page.socket() as good, page.socket() as bad:
+        heard(good), heard(bad)
+        bad.send(said)
+        with pytest.raises(ConnectionClosed):
+            heard(bad)
+        good.send(json.dumps({"t": "do", "id": 1, "act": "stop", "robot": "kalos"}))
+        assert heard(good)["ok"]
+
+
+def test_a_message_that_is_too_long_is_not_read(page: Served) -> None:
+    with page.socket() as link, page.socket("/halt") as halts:
+        heard(link)
+        for one in (link, halts):
+            one.send("x" * (MAX_MESSAGE + 1))
+            with pytest.raises(ConnectionClosed):
+                one.recv(5)
+    assert not page.robots.done
+
+
+def test_a_halt_is_answered_by_the_gate_also_for_a_viewer(page: Served) -> None:
+    with page.socket("/halt", token=page.access.token(Role.VIEWER)) as link:
+        link.send(json.dumps({"robot": "kalos", "cause": "page"}))
+        assert heard(link) == {"robot": "kalos", "ok": True, "message": "halted"}
+    assert page.robots.done == [("", "halt", "kalos", {"cause": "page, viewer at 127.0.0.1"})]
+
+
+def test_one_picture_is_under_way_at_a_time(page: Served) -> None:
+    with page.socket("/camera/kalos/camera/image_raw") as eye:
+        assert eye.recv(5) == page.robots.picture
+        with pytest.raises(TimeoutError):
+            eye.recv(0.2)
+        eye.send("ok")
+        assert eye.recv(5) == page.robots.picture
+    while len(page.robots.watched) < 2:
+        time.sleep(0.01)
+    assert page.robots.watched == [True, False] and page.robots.pictures <= 3
+    with pytest.raises((InvalidStatus, ConnectionClosed)):
+        page.socket("/camera/kalos/odom").recv(5)
