@@ -18,7 +18,7 @@ import uvicorn
 from starlette.applications import Starlette
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import PlainTextResponse, RedirectResponse
-from starlette.routing import Mount, WebSocketRoute
+from starlette.routing import Mount, Route, WebSocketRoute
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from starlette.websockets import WebSocket, WebSocketDisconnect
@@ -114,7 +114,7 @@ class Page:
 
 
 def create_app(page: Page, access: Access, robots: Robots, *, doors: Mapping[str, ASGIApp] | None = None) -> Starlette:
-    """Return the application. `doors` are applications below a path each, such as `/mcp`, behind the same guard.
+    """Return the application. `doors` are applications at a path each, such as `/mcp`, behind the same guard.
 
     To try the page without a robot, publish a state and give robots of your own::
 
@@ -129,7 +129,7 @@ def create_app(page: Page, access: Access, robots: Robots, *, doors: Mapping[str
         WebSocketRoute("/ws", service.watch),
         WebSocketRoute("/halt", service.halt),
         WebSocketRoute("/camera/{robot}/{camera:path}", service.camera),
-        *(Mount(path, app) for path, app in (doors or {}).items()),
+        *(Route(path, app) for path, app in (doors or {}).items()),
         Mount("/", StaticFiles(directory=STATIC, html=True)),
     ]
     app = Starlette(routes=routes)
