@@ -255,6 +255,8 @@ class MadeServer:
         self.frames_ok = 0
         self.halting = True
         """Whether a halt that is asked for is latched."""
+        self.refusing = False
+        """Whether the page's token has been ended."""
         self.answers: dict[str, tuple[bool, str]] = {}
         self._sockets: list[WebSocketRoute] = []
         self._halt_sockets: list[WebSocketRoute] = []
@@ -295,13 +297,16 @@ class MadeServer:
     def _file(self, route: Route) -> None:
         name = route.request.url.removeprefix(ADDRESS).split("?")[0] or "index.html"
         path = STATIC / name
-        if not path.is_file():
-            route.fulfill(status=404)
+        if self.refusing or not path.is_file():
+            route.fulfill(status=403 if self.refusing else 404)
             return
         headers = {"Content-Security-Policy": CSP, "Content-Type": mimetypes.guess_type(name)[0] or "text/plain"}
         route.fulfill(status=200, body=path.read_bytes(), headers=headers)
 
     def _main(self, socket: WebSocketRoute) -> None:
+        if self.refusing:
+            socket.close()
+            return
         self._sockets.append(socket)
         socket.on_message(lambda text: self._act(socket, json.loads(text)))
         socket.send(json.dumps({"t": "snapshot", "rev": self.rev, "state": self.state}))

@@ -259,6 +259,15 @@ def test_a_node_that_starts_anew_is_found_and_the_story_stays(new_page: Callable
     expect(page.locator(".chips li", has_text="search(ball)")).to_have_attribute("data-outcome", "unheard")
 
 
+def test_a_page_whose_token_has_ended_says_what_to_open(new_page: Callable[..., Page]) -> None:
+    page, server = shown(new_page, {"kalos": quiet_robot()})
+    server.refusing = True
+    server.cut()
+    expect(page.locator("#lost")).to_contain_text("./ghostshell page")
+    server.refusing = False
+    expect(page.locator("#lost")).to_be_hidden()
+
+
 def test_a_patch_that_does_not_fit_brings_a_new_snapshot(new_page: Callable[..., Page]) -> None:
     page, server = shown(new_page, {"kalos": quiet_robot()})
     server.rev += 5

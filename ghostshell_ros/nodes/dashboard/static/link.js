@@ -30,9 +30,9 @@ export class Socket {
       this.opened();
     };
     socket.onmessage = (event) => this.socket === socket && this.heard(event.data);
-    socket.onclose = (event) => {
+    socket.onclose = () => {
       if (this.socket !== socket || this.ended) return;
-      this.closed(event);
+      this.closed();
       this.timer = setTimeout(() => this.open(), this.wait);
       this.wait = Math.min(this.wait * 2, LONGEST_MS);
     };
@@ -61,10 +61,12 @@ export class Link {
     this.number = 0;
     this.lastHeard = null;
     this.everOpen = false;
+    this.refused = false;
     this.changed = changed;
     this.socket = new Socket("/ws", {
       opened: () => {
         this.everOpen = true;
+        this.refused = false;
         this.lastHeard = performance.now();
         changed();
       },
@@ -75,6 +77,7 @@ export class Link {
         else if (!heard(message)) this.socket.again();
       },
       closed: () => {
+        this.askWhy();
         for (const id of [...this.acts.keys()]) this.did({ id, ok: false, message: t("did.lost") });
         changed();
       },
@@ -91,6 +94,13 @@ export class Link {
   /** Return for how many seconds nothing has come. */
   get silent() {
     return this.lastHeard === null ? 0 : (performance.now() - this.lastHeard) / 1000;
+  }
+
+  /** Find out whether the node is there and does not let this page in: a WebSocket does not say why it was closed. */
+  async askWhy() {
+    const answer = await fetch("/", { cache: "no-store" }).catch(() => null);
+    this.refused = answer?.status === 403;
+    this.changed();
   }
 
   /** Send an act. Resolve with {ok, message} in any case. */

@@ -64,7 +64,8 @@ async function tell(answer) {
 }
 
 function pick(names) {
-  if (wanted && names.includes(wanted)) [robot, wanted] = [wanted, ""];
+  const found = wanted && names.find((name) => name === wanted || name.startsWith(`${wanted} · `));
+  if (found) [robot, wanted] = [found, ""];
   if (!names.includes(robot)) robot = names.find((name) => !isReplay(name)) ?? names[0] ?? "";
 }
 
@@ -138,8 +139,8 @@ function showConnection() {
   const gone = link.everOpen ? !link.up && link.silent * 1000 > LOST_MS : !link.up && performance.now() - began > LOST_MS;
   banner.hidden = !gone;
   if (!gone) return;
-  const refused = !link.everOpen && performance.now() - began > 3 * LOST_MS;
-  say(banner, link.everOpen ? t("lost", long(Math.round(link.silent))) : t(refused ? "lost.refused" : "lost.first"));
+  if (link.refused) say(banner, t("lost.refused"));
+  else say(banner, link.everOpen ? t("lost", long(Math.round(link.silent))) : t("lost.first"));
 }
 
 function showRecordings({ recordings = [], replaying = "" }) {
