@@ -36,6 +36,7 @@ NODES = {
     "observer": "ObserverNode",
     "reflexes": "ReflexesNode",
     "teleop": "Teleop",
+    "joint_forwarder": "JointForwarder",
     "team_planner": "TeamPlanner",
     "sim": "Sim",
 }

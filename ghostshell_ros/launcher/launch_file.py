@@ -163,6 +163,13 @@ def _check(element: Any, kind: str, file: str) -> None:
         _check(child, "include/arg" if tag == "include" else kind, file)
 
 
+def _content(file: str) -> str:
+    try:
+        return Path(file).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise LaunchError(f"cannot read '{file}': {getattr(error, 'strerror', None) or error}") from error
+
+
 class _Performer:
     def __init__(self, variables: dict[str, str], environment: dict[str, str]) -> None:
         self.variables, self.environment = variables, environment
@@ -357,6 +364,8 @@ class _Performer:
                 return os.path.dirname(os.path.abspath(self._files[-1]))
             if call.name == "equals":
                 return substitution.equal(*arguments)
+            if call.name == "file-content":
+                return _content(arguments[0])
             if call.name == "command":
                 if OWN_CHECKS not in arguments[0]:
                     raise LaunchError(f"'{arguments[0][:80]}' is not run here; use ros2 launch, or write what it prints")

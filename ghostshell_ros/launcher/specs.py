@@ -80,7 +80,11 @@ def package_prefix(package: str, environment: Mapping[str, str]) -> Path:
         if package and (prefix / _MARKERS / package).is_file():
             return prefix
     searched = os.pathsep.join(str(prefix) for prefix in prefixes)
-    raise LaunchError(f"package '{package}' is not in AMENT_PREFIX_PATH ({searched}); build it, or correct its name")
+    debian = f"ros-jazzy-{package.replace('_', '-')}"
+    raise LaunchError(
+        f"package '{package}' is not in AMENT_PREFIX_PATH ({searched}); build it, install it where it is one of ROS's own "
+        f"(sudo apt install {debian}), or correct its name"
+    )
 
 
 def package_executable(package: str, executable: str, environment: Mapping[str, str]) -> Path:

@@ -16,7 +16,7 @@ from skill_kernel.config.sections import nearest
 
 ARITY = {
     **dict.fromkeys(("var", "env", "command"), (1, 2)),
-    **dict.fromkeys(("find-pkg-share", "find-pkg-prefix"), (1, 1)),
+    **dict.fromkeys(("find-pkg-share", "find-pkg-prefix", "file-content"), (1, 1)),
     "dirname": (0, 0),
     "equals": (2, 2),
 }

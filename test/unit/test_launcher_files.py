@@ -7,12 +7,14 @@ import itertools
 import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 import yaml
 
 from ghostshell_ros.launcher import InlineParameters, LaunchError, ProcessSpec, declared_arguments, describe
 from ghostshell_ros.launcher.substitution import Template, equal, parse
+from skill_kernel.robot import RobotConfig
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 EXECUTABLES = (
@@ -32,7 +34,18 @@ EXECUTABLES = (
     "memory",
     "object_detector",
     "team_planner",
+    "joint_forwarder",
 )
+ROS2_CONTROL = {"controller_manager": ("ros2_control_node", "spawner"), "robot_state_publisher": ("robot_state_publisher",)}
+
+
+def installed(prefix: Path, package: str, executables: tuple[str, ...]) -> None:
+    """Put a package with executables that do nothing into a prefix."""
+    (prefix / "share/ament_index/resource_index/packages" / package).touch()
+    (prefix / "lib" / package).mkdir(parents=True)
+    for name in executables:
+        (prefix / "lib" / package / name).write_text("#!/bin/sh\n")
+        (prefix / "lib" / package / name).chmod(0o755)
 
 
 @pytest.fixture
@@ -42,11 +55,7 @@ def prefix(tmp_path: Path) -> Path:
     markers = root / "share/ament_index/resource_index/packages"
     markers.mkdir(parents=True)
     for package, executables in (("demo", ("talker",)), ("ghostshell", EXECUTABLES)):
-        (markers / package).touch()
-        (root / "lib" / package).mkdir(parents=True)
-        for name in executables:
-            (root / "lib" / package / name).write_text("#!/bin/sh\n")
-            (root / "lib" / package / name).chmod(0o755)
+        installed(root, package, executables)
     (root / "share/demo").mkdir()
     (root / "share/ghostshell").mkdir()
     for folder in ("launch", "config"):
@@ -173,6 +182,17 @@ def test_variables_environment_and_expressions_are_performed(load: Callable[...,
 def test_packages_and_directories_are_found(load: Callable[..., list[ProcessSpec]], prefix: Path, tmp_path: Path) -> None:
     assert echoed(load, "$(find-pkg-share demo)/x") == f"{prefix}/share/demo/x"
     assert echoed(load, "$(dirname)") == str(tmp_path)
+
+
+def test_the_content_of_a_file_is_a_value_and_one_that_is_not_there_an_error(
+    load: Callable[..., list[ProcessSpec]], tmp_path: Path
+) -> None:
+    (tmp_path / "arm.urdf").write_text("<robot name='a'/>\n# $(var x)")
+    assert echoed(load, "$(file-content $(dirname)/arm.urdf)") == "<robot name='a'/>\n# $(var x)"
+    with pytest.raises(
+        LaunchError, match=r"test\.launch\.xml:2: \$\(file-content …\): cannot read '/no/arm\.urdf': No such file"
+    ):
+        echoed(load, "$(file-content /no/arm.urdf)")
 
 
 @pytest.mark.parametrize(
@@ -532,6 +552,29 @@ def test_the_kitchens_robots_share_one_simulator_and_one_planner(environment: Ma
     minds = [inline(spec) for spec in specs if "mind" in executables([spec])]
     assert [(mind["robot"], mind["global_instruction"]) for mind in minds] == [("atlas", False), ("hebe", False)]
     assert "sim" not in executables(describe("kitchen", {"use_sim": "false"}, environment))
+
+
+def test_an_arm_of_ros2_control_gets_its_controllers_and_what_feeds_them(prefix: Path, environment: Mapping[str, str]) -> None:
+    urdf = REPOSITORY / "ghostshell_ros/robots/atlas/atlas.urdf"
+    given = {"urdf": str(urdf), "model": "anthropic"}
+    with pytest.raises(LaunchError, match="sudo apt install ros-jazzy-robot-state-publisher"):
+        describe("arm_ros2_control", given, environment)
+    for package, executables in ROS2_CONTROL.items():
+        installed(prefix, package, executables)
+    specs = describe("arm_ros2_control", given, environment)
+    publisher, manager, spawner, forwarder = specs[:4]
+    assert inline(publisher)["robot_description"] == urdf.read_text()
+    file = str(prefix / "share/ghostshell/config/ros2_control/atlas.yaml")
+    assert file in manager.command and manager.shutdown_on_exit and "__node:=" not in str(manager.command)
+    words = ["joint_state_broadcaster", "joint_position_controller", "--param-file", file]
+    assert list(spawner.command[1:5]) == words and not spawner.shutdown_on_exit
+    assert all("__ns:=/atlas" in spec.command for spec in specs[:4]) and "__node:=joint_forwarder" in forwarder.command
+    assert {"safety_gate", "skill_kernel", "drivers", "mind"} < {spec.name.rpartition("-")[0] for spec in specs}
+    controllers = yaml.safe_load(Path(file).read_text(encoding="utf-8"))
+    moved = controllers["/**/joint_position_controller"]["ros__parameters"]["joints"]
+    assert moved == list(RobotConfig.load("atlas").joints)
+    driven = [joint.get("name") for joint in ElementTree.parse(urdf).getroot().iterfind("ros2_control/joint")]
+    assert driven == moved
 
 
 def test_a_robot_needs_a_file_and_a_name(environment: Mapping[str, str]) -> None:
