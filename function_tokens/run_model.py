@@ -117,9 +117,11 @@ class RunModel:
     """Hold what is thought, queued, running, done, paused and spent.
 
     An event that comes twice, late, out of turn or for the first time in the middle of a run is taken as far as it goes.
+    Of more than so many calls those that ended first are forgotten.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, calls: int = MAX_CALLS) -> None:
+        self._most_calls = calls
         self.processes: dict[str, ProcessRun] = {}
         self.calls: dict[str, CallEvent] = {}
         self.halts: deque[float] = deque(maxlen=MAX_HALTS)
@@ -183,7 +185,7 @@ class RunModel:
         return before is None or call.kind is not before.kind
 
     def _forget_calls(self) -> None:
-        while len(self.calls) > MAX_CALLS:
+        while len(self.calls) > self._most_calls:
             gone = next((c for c in self.calls.values() if c.kind is CallKind.ENDED), next(iter(self.calls.values())))
             del self.calls[gone.call_id]
             del self.processes[gone.process_id].calls[gone.call_id]

@@ -16,8 +16,11 @@ CLIENTS = "ghostshell.model_clients"
 of its `inner` model, which is None without one."""
 DETECTORS = "ghostshell.detectors"
 """Group of the detectors that are not built in: a function of the parameters model, confidence, overlap, threads and looks."""
+RECORDINGS = "ghostshell.recordings"
+"""Group of the readers of recorded runs, by the ending of their files: a function of a path and of what says which topics are
+wanted, which returns the messages."""
 
-_BENCH = ("bench", "colour", "demo", "dry-run", "record", "replay", "simulated", "simulated-model", "tokens")
+_BENCH = ("bench", "colour", "demo", "dry-run", "mcap", "record", "replay", "simulated", "simulated-model", "tokens")
 ADD_ONS = dict.fromkeys(_BENCH, "ghostshell-bench")
 """Names that a package beside this one provides; `simulated` stands for all models whose name begins so."""
 

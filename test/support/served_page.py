@@ -15,7 +15,8 @@ import uvicorn
 from websockets.sync.client import ClientConnection, connect
 
 from ghostshell_ros.nodes.dashboard.access import Access, Visitor
-from ghostshell_ros.nodes.dashboard.server import Page, config, create_app, listening
+from ghostshell_ros.nodes.dashboard.listening import listening
+from ghostshell_ros.nodes.dashboard.server import Page, config, create_app
 from ghostshell_ros.nodes.dashboard.state import PageState, RobotPage, State
 from skill_kernel.roles import Keys
 

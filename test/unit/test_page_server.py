@@ -11,7 +11,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
-from page_kit import Served, heard, served
+from served_page import Served, heard, served
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from ghostshell_ros.nodes.dashboard.access import MAX_RECORD, Access, Record, Visitor, unreachable

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import socket
 from collections.abc import Awaitable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -377,24 +376,6 @@ def _json(text: str) -> dict[str, Any]:
 
 def _address(socket: WebSocket) -> str:
     return socket.client.host if socket.client is not None else ""
-
-
-def listening(host: str, port: int, tries: int = 20) -> socket.socket:
-    """Return a socket that listens at a port, or the first free one of those behind it. Raises OSError."""
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    for n in range(tries):
-        one = socket.socket(family, socket.SOCK_STREAM)
-        one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            one.bind((host, port + n))
-        except OSError:
-            one.close()
-            if n == tries - 1:
-                raise
-            continue
-        one.listen(128)
-        return one
-    raise AssertionError("unreachable")
 
 
 def config(app: ASGIApp) -> uvicorn.Config:

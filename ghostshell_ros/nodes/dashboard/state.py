@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 
 from function_tokens.run_model import REFLEX_ID, ProcessRun, RunModel, call_label, runs
 from skill_kernel.config.sections import shown
-from skill_kernel.events import CallEvent, CallKind, ModelEvent, ModelKind, Notice, NoticeKind, RunEvent
+from skill_kernel.events import CallEvent, CallKind, Notice, RunEvent
 from skill_kernel.processes.process import LayerUsage
 
 State: TypeAlias = dict[str, Any]
@@ -102,7 +102,7 @@ class RobotPage:
 
     def __init__(self, *, team: bool = False, recorded: bool = False) -> None:
         self.model = RunModel()
-        self.team, self._recorded = team, recorded
+        self.team, self.recorded = team, recorded
         self.heard_s = -math.inf
         """When it gave its last sign."""
         self._chat: deque[dict[str, Any]] = deque(maxlen=MAX_CHAT)
@@ -137,24 +137,31 @@ class RobotPage:
             "loops": {},
         }
 
+    @property
+    def halted(self) -> State:
+        """Return what is known of a halt: on, cause and number."""
+        known: State = self._made["halted"]
+        return known
+
+    @property
+    def cameras(self) -> list[str]:
+        """Return the topics of its cameras, below its namespace."""
+        known: list[str] = self._made["cameras"]
+        return known
+
     # -- what it tells ------------------------------------------------------------------------------------------------
 
     def event(self, event: RunEvent) -> None:
-        """Take an event, at its stamp."""
-        if not self.model.take(event):
-            return
+        """Take an event, at its stamp. Also a late one, which is no news, may tell when a call began."""
+        news = self.model.take(event)
         self.heard_s = max(self.heard_s, event.stamp_s)
         self._new_processes.add(event.process_id)
         if isinstance(event, CallEvent):
             self._new_calls.add(event.call_id)
-            if event.kind is CallKind.STARTED and event.function == TALKING:
+            if news and event.kind is CallKind.STARTED and event.function == TALKING:
                 self._say(event.stamp_s, "robot", str(event.arguments.get("text", "")), event.process_id)
-        elif isinstance(event, Notice):
+        elif news and isinstance(event, Notice):
             self._say(event.stamp_s, "notice", event.told or event.kind.name.lower().replace("_", " "), event.process_id)
-            if event.kind is NoticeKind.HALTED:
-                self._due.add("halted")
-        elif isinstance(event, ModelEvent) and event.kind is ModelKind.ASKED and event.stream_id:
-            self._open.pop(event.process_id, None)
 
     def process(
         self,
@@ -295,7 +302,7 @@ class RobotPage:
         if "loops" in self._due:
             self._put("loops", self._loops())
         self._due.clear()
-        age_s = 0.0 if self._recorded else max(0.0, now_s - self.heard_s)
+        age_s = 0.0 if self.recorded else max(0.0, now_s - self.heard_s)
         link = "live" if age_s < STALE_S else "stale" if age_s < LOST_S else "lost"
         self._put("age_s", 0 if link == "live" else round(min(age_s, 1e6)))
         self._put("link", link)

@@ -1,0 +1,148 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Do what people ask of robots on the page, each act signed by the key of who asks. On the executor's thread only."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from ghostshell.srv import AnswerQuestion, CompileReflex, ControlHalt, ControlProcess, Prescribe, QueryMemory
+
+from ghostshell_ros.nodes.dashboard.access import Visitor
+from ghostshell_ros.nodes.dashboard.robot_link import TRIED_S, RobotLink, Then
+from ghostshell_ros.nodes.dashboard.state import State
+from ghostshell_ros.runtime.node import RuntimeNode
+from ghostshell_ros.runtime.recollection import MEMORY
+from ghostshell_ros.runtime.service_client import ServiceClient
+from ghostshell_ros.runtime.signing import signed
+from ghostshell_ros.wire.values import ros_text, seconds
+from skill_kernel.roles import ACT_OF, Act
+
+SILENT = "{} does not answer; whether it was done is not known: look at the state"
+RECORDS = 20
+"""Sources that an answer of the memory shows at most."""
+ACTS: dict[str, Act] = {
+    "instruct": Act.INSTRUCT,
+    "pause": Act.INSTRUCT,
+    "resume": Act.INSTRUCT,
+    "stop": Act.INSTRUCT,
+    "answer": Act.INSTRUCT,
+    "clear": Act.CLEAR,
+    "memory": Act.LOOK,
+}
+"""Acts of the page and what each is by the table of roles; what an act on a rule is, its action says."""
+
+
+class Acts:
+    """Do acts of visitors; `then` hears the outcome of each, once, unless the robot does not answer at all."""
+
+    def __init__(self, node: RuntimeNode, robots: Mapping[str, RobotLink]) -> None:
+        self._node, self._robots = node, robots
+        self._memory: ServiceClient | None = None
+
+    def do(self, visitor: Visitor, act: str, robot: str, about: Mapping[str, Any], seen: State, then: Then) -> None:
+        """Do an act for a visitor, who was shown the state `seen`."""
+        link = self._robots.get(robot)
+        if act == "rule":
+            needed = _act_on(str(about.get("kind")), str(about.get("action")))
+        else:
+            needed = ACTS.get(act)
+        if needed is None:
+            then(False, f"the page cannot {act or 'do that'}")
+        elif why := visitor.refusal(needed):
+            then(False, why)
+        elif link is None:
+            then(False, f"there is no robot {robot}")
+        elif act == "rule":
+            self._rule(visitor, link, about, seen, then)
+        elif act == "memory":
+            self._ask_memory(visitor, link, str(about.get("text", "")), then)
+        elif act == "instruct":
+            text = str(about.get("text", "")).strip()
+            link.instruct(ros_text(text), f"page ({visitor.name})", visitor.signs(needed), then)
+        else:
+            self._serve(visitor, link, act, about, then)
+
+    def _serve(self, visitor: Visitor, link: RobotLink, act: str, about: Mapping[str, Any], then: Then) -> None:
+        if act == "clear":
+            number = about.get("number")
+            if not isinstance(number, int) or not 0 < number < 2**32:
+                then(False, "say which halt, by its number: one that comes meanwhile stays")
+                return
+            service, request = "control_halt", ControlHalt.Request(command=ControlHalt.Request.CLEAR, number=number)
+        elif act == "answer":
+            service = "answer_question"
+            request = AnswerQuestion.Request(question_id=_text(about, "question"), text=_text(about, "text"))
+        else:
+            service = "control_process"
+            request = ControlProcess.Request(process_id=_text(about, "process"), cause=f"page ({visitor.name})")
+            request.command = getattr(ControlProcess.Request, act.upper())
+            if not request.process_id:
+                then(False, f"say which process to {act}")
+                return
+        link.ask(service, request, visitor.signs(ACTS[act]), lambda answer: _tell(answer, link.name, then))
+
+    # -- rules --------------------------------------------------------------------------------------------------------
+
+    def _rule(self, visitor: Visitor, link: RobotLink, about: Mapping[str, Any], seen: State, then: Then) -> None:
+        kind, name, action = (str(about.get(key, "")) for key in ("kind", "name", "action"))
+        shown = seen.get("robots", {}).get(link.name, {}).get("rules", [])
+        rule = next((r for r in shown if (r["kind"], r["name"]) == (kind, name)), None)
+        needed = _act_on(kind, action)
+        if rule is None or needed is None or action not in rule["actions"]:
+            then(False, f"{kind} {name} cannot be {action}d as it is now")
+            return
+        role = visitor.signs(needed)
+        if kind == "reflex":
+            request = CompileReflex.Request(name=name, person=f"page ({visitor.name})")
+            request.command = getattr(CompileReflex.Request, action.upper())
+            if action == "approve":  # what was shown, and nothing else
+                request.sentence, request.source = rule["text"], dict(rule["detail"])["code"]
+            link.ask("compile_reflex", request, role, lambda answer: _tell(answer, link.name, then))
+        else:
+            given = Prescribe.Request(name=name, author=f"page ({visitor.name})", kind=Prescribe.Request.ANY)
+            given.command = getattr(Prescribe.Request, action.upper())
+            link.ask("prescribe", given, role, lambda answer: _tell(answer, link.name, then))
+
+    # -- memory -------------------------------------------------------------------------------------------------------
+
+    def _ask_memory(self, visitor: Visitor, link: RobotLink, question: str, then: Then) -> None:
+        if self._memory is None:
+            self._memory = ServiceClient(self._node, QueryMemory, MEMORY)
+        request = QueryMemory.Request(question=ros_text(question), robot=link.name, limit=RECORDS)
+        if not visitor.refusal(Act.PRIVATE):
+            request = signed(self._node, MEMORY, request, visitor.signs(Act.PRIVATE))
+
+        def answered(answer: Any) -> None:
+            if answer is None or not answer.success:
+                _tell(answer, "the memory", then)
+                return
+            sources = [
+                {"id": r.id, "time": seconds(r.time), "kind": r.kind, "robot": r.robot, "room": r.room, "text": r.text}
+                for r in answer.records
+            ]
+            then(True, json.dumps({"answer": answer.answer, "note": answer.note, "sources": sources}, ensure_ascii=False))
+
+        self._memory.ask(request, answered, deadline_s=TRIED_S, wait_s=TRIED_S)
+
+
+def _act_on(kind: str, action: str) -> Act | None:
+    """Return what an action on a rule is by the table of roles; None for one that there is not."""
+    if kind == "reflex":
+        return ACT_OF.get(action.upper()) if action in ("test", "approve", "enable", "disable", "remove") else None
+    return Act.INSTRUCT if action in ("enable", "disable", "remove", "run") else None
+
+
+def _text(about: Mapping[str, Any], name: str) -> str:
+    return ros_text(str(about.get(name, "")))
+
+
+def _tell(answer: Any, whose: str, then: Callable[[bool, str], object]) -> None:
+    """Tell the outcome that a service gives."""
+    if answer is None:
+        then(False, SILENT.format(whose))
+        return
+    said = getattr(answer, "error_msg", "") or getattr(answer, "message", "") or getattr(answer, "report", "")
+    process = getattr(answer, "process_id", "")
+    then(bool(answer.success), said or (f"process {process}" if process else ""))

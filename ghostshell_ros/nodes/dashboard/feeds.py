@@ -1,0 +1,232 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Read what a robot tells on its topics into its part of the page: heard now, or decoded from a recording."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields
+from typing import Any
+
+from diagnostic_msgs.msg import DiagnosticArray
+from ghostshell.msg import (
+    KernelState,
+    LlmChunk,
+    Observation,
+    Plan,
+    PrescriptionArray,
+    ProcessArray,
+    ProcessHeartbeat,
+    QuestionArray,
+    ReflexStateArray,
+    StepQueue,
+)
+from rclpy.qos import QoSProfile
+from std_msgs.msg import Bool, String
+
+from ghostshell_ros.nodes.dashboard.state import RobotPage
+from ghostshell_ros.runtime.lifecycle import TOPIC as DRIVER_STATES
+from ghostshell_ros.runtime.lifecycle import DriverState
+from ghostshell_ros.wire.observation_messages import from_message
+from ghostshell_ros.wire.qos import LATCHED, OBSERVATION, PLANS, QUEUES, SENSORS, STREAM
+from ghostshell_ros.wire.values import seconds
+from skill_kernel.config.observation import Serialise
+from skill_kernel.config.sections import shown
+from skill_kernel.observation.model import FieldValue, Kind, Pose, SeenObject
+from skill_kernel.observation.render import shown as value_shown
+from skill_kernel.processes.process import LayerUsage, ProcessSource, ProcessStatus
+from skill_kernel.robot import RobotConfig
+
+MOST_SHOWN = 400
+"""Characters of a field's value."""
+TASK, GUIDELINE = 0, 1
+REFLEX_STATES = ("proposed", "approved", "disabled")
+REFLEX_ACTIONS = (("test", "approve", "remove"), ("test", "disable", "remove"), ("test", "enable", "remove"))
+"""What can be done with a reflex that is proposed, approved, disabled."""
+_USAGE = [f.name for f in fields(LayerUsage)]
+
+
+class RobotReader:
+    """Read messages of one robot into its page. `roles` says what the fields of its observation are, where that is known."""
+
+    def __init__(self, page: RobotPage, now_s: Callable[[], float]) -> None:
+        self.page, self._now_s = page, now_s
+        self._roles: dict[str, str] = {}
+        self._diagnostics: dict[str, dict[str, Any]] = {}
+
+    def about(self, config: RobotConfig) -> None:
+        """Take the robot's file: its rooms, and what it observes."""
+        self._roles = {name: field.role for name, field in config.observation.items()}
+        rooms: list[dict[str, Any]] = []
+        for name, room in config.rooms.items():
+            if room.x is not None and room.y is not None:
+                rooms.append({"name": name, "box": [room.x[0], room.y[0], room.x[1], room.y[1]]})
+            else:
+                rooms.append({"name": name, "polygon": [list(corner) for corner in room.corners]})
+        self.page.rooms(rooms)
+
+    def processes(self, message: ProcessArray) -> None:
+        """Take the processes as they are now."""
+        for p in message.processes:
+            created_s, ended_s = seconds(p.created), seconds(p.ended)
+            known = p.process_id in self.page.model.processes
+            self.page.process(
+                p.process_id,
+                instruction=p.instruction,
+                source=ProcessSource(p.source).name,
+                status=ProcessStatus(p.status).name,
+                begun_s=created_s,
+                at_s=ended_s or (seconds(message.stamp) if known else created_s),
+                why=", ".join(p.pause_causes),
+                usage=[LayerUsage(**{name: getattr(layer, name) for name in _USAGE}) for layer in p.usage],
+                message=p.message,
+            )
+
+    def plan(self, message: Plan) -> None:
+        """Take a revision of a plan."""
+        self.page.plan(message.process_id, seconds(message.stamp), [(s.description, s.status) for s in message.subtasks])
+
+    def steps(self, message: StepQueue) -> None:
+        """Take the queue of a process."""
+        waiting = len(message.queued) + message.more
+        self.page.steps(message.process_id, seconds(message.stamp), running=message.running, waiting=waiting, done=message.done)
+
+    def halted(self, message: Bool) -> None:
+        """Take whether the gate holds it halted. Each halt has a number above the one before."""
+        before = self.page.halted
+        news = message.data and before["on"] is False
+        self.page.halt(on=message.data, cause=None if message.data else "", number=before["number"] + 1 if news else None)
+
+    def halt_cause(self, message: String) -> None:
+        """Take why it is halted."""
+        self.page.halt(cause=shown(message.data, MOST_SHOWN))
+
+    def team_state(self, message: KernelState) -> None:
+        """Take whether all robots of a team are halted, which has no gate of its own."""
+        self.halted(Bool(data=message.halted))
+        self.halt_cause(String(data=message.halt_cause))
+
+    def questions(self, message: QuestionArray) -> None:
+        """Take the open questions."""
+        self.page.questions(
+            {
+                q.id: {"process": q.process_id, "text": q.text, "choices": list(q.choices), "until": seconds(q.until)}
+                for q in message.questions
+            }
+        )
+
+    def chunk(self, message: LlmChunk) -> None:
+        """Take a piece of a model's answer."""
+        self.page.chunk(message.process_id, message.stream_id, message.text)
+
+    def observation(self, message: Observation) -> None:
+        """Take an observation."""
+        stamp_s = seconds(message.stamp)
+        observed = from_message(message, 0.0)
+        self.page.sign(min(stamp_s, self._now_s()) if stamp_s else self._now_s())
+        self.page.observation({name: self._field(field, observed.stamp) for name, field in observed.fields.items()})
+        for field in observed.fields.values():
+            if field.kind is Kind.POSE:
+                here = None if field.stale(observed.stamp) else field.value
+                self.page.pose((here.x, here.y, here.yaw) if isinstance(here, Pose) else None)
+            elif field.kind is Kind.OBJECTS and isinstance(field.value, tuple):
+                things = [o for o in field.value if isinstance(o, SeenObject)]
+                self.page.seen((f"{o.label} {o.track_id}", o.label, o.x, o.y, stamp_s - o.seen_s) for o in things)
+
+    def _field(self, field: FieldValue, stamp_s: float) -> dict[str, Any]:
+        value = field.missing if field.value is None else _words(value_shown(field.value, Serialise()))
+        age_s = field.age(stamp_s)
+        return {
+            "role": self._roles.get(field.name, ""),
+            "value": shown(value, MOST_SHOWN),
+            "age": -1 if math.isinf(age_s) else round(age_s) if age_s >= 1.0 else 0,
+            "stale": field.stale(stamp_s),
+        }
+
+    def drivers(self, message: DiagnosticArray) -> None:
+        """Take the states of the drivers."""
+        states = [DriverState.of(status) for status in message.status]
+        self.page.facts("drivers", {one.name.rsplit("/", 1)[-1]: one.state for one in states})
+
+    def diagnostics(self, message: DiagnosticArray) -> None:
+        """Take the health of nodes."""
+        for status in message.status:
+            level = status.level[0] if isinstance(status.level, bytes) else int(status.level)
+            told = {"level": level, "message": shown(status.message, MOST_SHOWN)}
+            self._diagnostics = {**self._diagnostics, status.name.rsplit("/", 1)[-1]: told}
+        self.page.facts("diagnostics", self._diagnostics)
+
+    def reflexes(self, message: ReflexStateArray) -> None:
+        """Take the reflexes."""
+        self.page.model.reflexes = {r.name: r.sentence for r in message.reflexes}
+        self.page.rules("reflex", [_reflex(r) for r in message.reflexes])
+
+    def prescriptions(self, message: PrescriptionArray) -> None:
+        """Take the tasks and guidelines. A reflex is told by its own node."""
+        for kind, name in ((GUIDELINE, "guideline"), (TASK, "task")):
+            self.page.rules(name, [_prescription(p) for p in message.prescriptions if p.kind == kind])
+
+    def beat(self, _: ProcessHeartbeat) -> None:
+        """Take note that it lives."""
+        self.page.sign(self._now_s())
+
+
+def _words(value: Any) -> str:
+    if isinstance(value, dict):
+        return ", ".join(f"{name} {_words(one)}" for name, one in value.items())
+    if isinstance(value, list):
+        return "; ".join(map(_words, value))
+    return ("yes" if value else "no") if isinstance(value, bool) else str(value)
+
+
+def _reflex(reflex: Any) -> dict[str, Any]:
+    detail = [["code", reflex.source], ["written by", reflex.model], ["approved by", reflex.approver], ["note", reflex.reason]]
+    fired = [["fired", str(reflex.fired)], ["last", reflex.last]] if reflex.fired else []
+    return {
+        "name": reflex.name,
+        "text": reflex.sentence,
+        "state": "acting" if reflex.acting else REFLEX_STATES[reflex.state],
+        "detail": [line for line in (*detail, *fired) if line[1]],
+        "actions": list(REFLEX_ACTIONS[reflex.state]),
+    }
+
+
+def _prescription(one: Any) -> dict[str, Any]:
+    switch = "disable" if one.enabled else "enable"
+    return {
+        "name": one.name,
+        "text": one.sentence,
+        "state": "enabled" if one.enabled else "disabled",
+        "detail": [[one.layer, one.reason], *(["conflict", conflict] for conflict in one.conflicts)],
+        "actions": ["run", "remove"] if one.kind == TASK else [switch, "remove"],
+    }
+
+
+@dataclass(frozen=True)
+class Feed:
+    """Name a topic below a robot, and how it is read. One that is `kept` tells the story: it is heard while nobody looks."""
+
+    topic: str
+    kind: Any
+    qos: QoSProfile
+    read: Callable[[RobotReader, Any], None]
+    kept: bool = False
+
+
+FEEDS = (
+    Feed("processes", ProcessArray, LATCHED, RobotReader.processes, kept=True),
+    Feed("plans", Plan, PLANS, RobotReader.plan, kept=True),
+    Feed("halted", Bool, LATCHED, RobotReader.halted, kept=True),
+    Feed("halt_cause", String, LATCHED, RobotReader.halt_cause, kept=True),
+    Feed("questions", QuestionArray, LATCHED, RobotReader.questions, kept=True),
+    Feed("step_queue", StepQueue, QUEUES, RobotReader.steps),
+    Feed("llm_chunks", LlmChunk, STREAM, RobotReader.chunk),
+    Feed("observation", Observation, OBSERVATION, RobotReader.observation),
+    Feed("scheduler_heartbeat", ProcessHeartbeat, SENSORS, RobotReader.beat),
+    Feed(DRIVER_STATES, DiagnosticArray, LATCHED, RobotReader.drivers),
+    Feed("reflex_states", ReflexStateArray, LATCHED, RobotReader.reflexes),
+    Feed("prescriptions", PrescriptionArray, LATCHED, RobotReader.prescriptions),
+)
+TEAM_FEEDS = (Feed("kernel_state", KernelState, LATCHED, RobotReader.team_state, kept=True),)
+"""What a team has besides."""
+BY_TOPIC: Mapping[str, Feed] = {feed.topic: feed for feed in FEEDS}

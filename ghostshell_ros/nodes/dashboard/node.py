@@ -1,0 +1,339 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Node `dashboard`, one for all robots of the ROS domain: serves the operator's page."""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import json
+import os
+import select
+import socket
+import sys
+import threading
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from typing import IO, TYPE_CHECKING, Any
+
+from ghostshell_ros.nodes.dashboard.access import Access, Record, Visitor, unreachable
+from ghostshell_ros.nodes.dashboard.acts import Acts
+from ghostshell_ros.nodes.dashboard.halts import Halts
+from ghostshell_ros.nodes.dashboard.listening import listening
+from ghostshell_ros.nodes.dashboard.robot_link import RobotLink
+from ghostshell_ros.nodes.dashboard.state import PageState, RobotPage, State
+from ghostshell_ros.runtime.data import data_folder, keys_folder
+from ghostshell_ros.runtime.node import Health, Level, NodeStartError, RuntimeNode
+from skill_kernel.config.yaml_text import private
+from skill_kernel.roles import Act, Keys, RoleError
+
+if TYPE_CHECKING:
+    import uvicorn
+
+    from ghostshell_ros.nodes.dashboard.cameras import Cameras
+    from ghostshell_ros.nodes.dashboard.server import Page
+
+LOOK_S = 1.0
+"""Time between two looks for new robots, and for the page of another node that may have ended."""
+FRAME_S = 0.1
+"""Time between two states that clients are shown, at least."""
+MAX_ROBOTS = 32
+"""Robots and teams that the page shows."""
+MARK = ("/events/notices", "ghostshell/msg/Notice")
+"""Topic, below its namespace, and type by which a robot or a team is known."""
+PICTURES = "sensor_msgs/msg/Image"
+
+
+class Dashboard(RuntimeNode):
+    """Serve the page of all robots. A second node of this machine and ROS domain stands by until the first ends."""
+
+    def __init__(self) -> None:
+        super().__init__("dashboard")
+        host = self.declare("host", "127.0.0.1", "address on which the page is served")
+        self._port = self.declare("port", 8780, "port of the page; where it is taken, the next free one", 1, 65_500)
+        names = self.declare("names", [""], "names under which others reach the page; needed where host is not this machine")
+        self._host, self._names = host, [name for name in names if name]
+        if why := unreachable(host, self._names):
+            raise NodeStartError(why)
+        self._data = data_folder()
+        self.access = Access(Keys(keys_folder()), self._data / "page", self._names)
+        self._record = Record(self._data / "page")
+        self._state = PageState(_version())
+        self._robots: dict[str, RobotLink] = {}
+        self._acts = Acts(self, self._robots)
+        self._halts = Halts(self.context.get_domain_id())
+        self._work = ThreadPoolExecutor(2, thread_name_prefix="page-work")
+        self._lock: IO[str] | None = None
+        self._server: Server | None = None
+        self._problem = ""
+        self._watching = 0
+        self._shown: State = {}
+        self._frames = self.steady_timer(FRAME_S, self._show)
+        self._frames.cancel()
+        self.steady_timer(LOOK_S, self._look)
+        self._look()
+
+    # -- the page ---------------------------------------------------------------------------------------------------------
+
+    def _look(self) -> None:
+        if self._server is None and not self._serve():
+            return
+        for name, team in self._found().items():
+            if name not in self._robots and len(self._robots) < MAX_ROBOTS:
+                page = self._state.robots[name] = RobotPage(team=team)
+                link = self._robots[name] = RobotLink(self, name, page, on_halt=self._show)
+                self._work.submit(self._halts.prepare, name)
+                if self._watching:
+                    link.look(True)
+        if self._watching:
+            self._look_closer()
+
+    def _look_closer(self) -> None:
+        """Look for what only who looks at the page wants to know."""
+        from ghostshell_ros.nodes.dashboard.recordings import recordings
+
+        topics = self.get_topic_names_and_types()
+        services = {name for name, _ in self.get_service_names_and_types()}
+        for name, link in self._robots.items():
+            link.connect(services)
+            below = f"/{name}/"
+            link.page.facts(
+                "cameras", sorted(t.removeprefix(below) for t, k in topics if t.startswith(below) and PICTURES in k)
+            )
+        self._state.recordings = recordings(self._data)
+
+    def _found(self) -> dict[str, bool]:
+        """Return the robots and teams that are there, and whether each is a team."""
+        mark, kind = MARK
+        topics = self.get_topic_names_and_types()
+        names = {name.removesuffix(mark).strip("/") for name, kinds in topics if name.endswith(mark) and kind in kinds}
+        new = {name for name in names if name and name not in self._robots}
+        if not new:
+            return {}
+        planners = {space.strip("/") for name, space in self.get_node_names_and_namespaces() if name == "team_planner"}
+        return {name: name in planners for name in sorted(new)}
+
+    def _serve(self) -> bool:
+        """Serve the page, unless another node does. Return whether this one does."""
+        path = self._data / "page" / f"domain_{self.context.get_domain_id()}.json"
+        try:
+            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            file = open(path, "a+", encoding="utf-8", opener=private)  # noqa: SIM115 - kept open for its lock
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                file.close()
+                self._tell("another dashboard serves the page of this ROS domain; this one stands by until it ends")
+                return False
+            self._lock = file
+            listener = listening(self._host, self._port)
+            token = self.access.token()
+        except (OSError, RoleError) as error:
+            self._tell(f"there is no page: {error}", error=True)
+            return False
+        address = f"http://{_url_host(self._names[0] if self._names else self._host)}:{listener.getsockname()[1]}"
+        file.seek(0)
+        file.truncate()
+        file.write(json.dumps({"address": address, "pid": os.getpid()}))
+        file.flush()
+        # Not by the log, which every program of the graph can read.
+        sys.stdout.write(f"page: {address}/?token={token}\n")
+        sys.stdout.flush()
+        self._problem = ""
+        self._server = Server(self, listener)
+        return True
+
+    def _tell(self, problem: str, *, error: bool = False) -> None:
+        if problem != self._problem:
+            self._problem = problem
+            (self.get_logger().error if error else self.get_logger().info)(problem)
+
+    def look(self, clients: int) -> None:
+        """Hear how many clients watch: without any, only what tells the story is heard of the robots."""
+        begins, ends = clients and not self._watching, self._watching and not clients
+        self._watching = clients
+        if begins:
+            self._frames.reset()
+            self._look_closer()
+        elif ends:
+            self._frames.cancel()
+        if begins or ends:
+            for link in self._robots.values():
+                link.look(bool(clients))
+
+    def _show(self) -> None:
+        """Show clients what is new."""
+        if self._watching and self._server is not None:
+            state = self._state.render(self.now_s())
+            self._server.show(state)
+
+    # -- what clients ask ---------------------------------------------------------------------------------------------
+
+    def act(self, visitor: Visitor, act: str, robot: str, about: Mapping[str, Any], seen: State, then: Any) -> None:
+        """Do an act, and tell its outcome."""
+        if act in ("replay", "live"):
+            if why := visitor.refusal(Act.LOOK):
+                then(False, why)
+                return
+            for name in [name for name, page in self._state.robots.items() if page.recorded]:
+                del self._state.robots[name]
+            self._state.replaying = ""
+            if act == "live":
+                then(True, "")
+            else:
+                self._work.submit(self._replay, str(about.get("name", "")), then)
+            return
+        self._acts.do(visitor, act, robot, about, seen, then)
+
+    def _replay(self, name: str, then: Any) -> None:
+        from ghostshell_ros.nodes.dashboard.recordings import replayed
+
+        try:
+            pages = replayed(self._data, name)
+        except Exception as error:  # noqa: BLE001 - whatever a damaged file brings about, the page says so
+            self.call_soon(then, False, str(error))
+            return
+
+        def show() -> None:
+            self._state.robots.update(pages)
+            self._state.replaying = name
+            then(True, "")
+
+        self.call_soon(show)
+
+    def halt(self, robot: str, cause: str) -> tuple[bool, str]:
+        """Halt a robot. From any thread."""
+        if robot not in self._robots:
+            return False, f"there is no robot {robot}"
+        return self._halts.halt(robot, cause)
+
+    def camera_topic(self, robot: str, camera: str) -> str:
+        """Return the topic of a camera, "" where there is none. From any thread."""
+        link = self._robots.get(robot)
+        return f"/{robot}/{camera}" if link is not None and camera in link.page.cameras else ""
+
+    def record(self, visitor: Visitor, address: str, **about: Any) -> None:
+        """Keep who did what from where. From any thread."""
+        self._work.submit(self._write, visitor, address, about)
+
+    def _write(self, visitor: Visitor, address: str, about: Mapping[str, Any]) -> None:
+        done = "done" if about.get("ok") else "not done"
+        self.get_logger().info(f"{visitor.name} at {address}: {about.get('act')} {about.get('robot')}: {done}")
+        try:
+            self._record.write(visitor, address, **about)
+        except OSError as error:
+            self.get_logger().error(f"an act cannot be recorded: {error}", throttle_duration_sec=10.0)
+
+    def health(self) -> Health:
+        """Return whether the page is served, and to how many."""
+        if self._server is None:
+            return Health(self._problem or "starting", Level.WARN if self._problem.startswith("there is no") else Level.OK)
+        return Health("serves the page", values={"clients": self._watching, "robots": len(self._robots)})
+
+    def close(self) -> None:
+        """Serve no more."""
+        if self._server is not None:
+            self._server.close()
+        self._work.shutdown(wait=False, cancel_futures=True)
+        self._halts.close()
+        if self._lock is not None:
+            self._lock.close()
+
+
+class Server:
+    """Serve the page on a thread of its own. What that takes is imported when the first client comes: until then a robot
+    pays nothing for its page."""
+
+    def __init__(self, node: Dashboard, listener: socket.socket) -> None:
+        self._node, self._listener = node, listener
+        self._woken, self._wake = os.pipe()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._page: Page | None = None
+        self._cameras: Cameras | None = None
+        self._uvicorn: uvicorn.Server | None = None
+        self._thread = threading.Thread(target=self._run, name="page", daemon=True)
+        self._thread.start()
+
+    def show(self, state: State) -> None:
+        """Show a state. From any thread."""
+        if self._loop is not None and self._page is not None:
+            with suppress(RuntimeError):  # it has ended
+                self._loop.call_soon_threadsafe(self._page.publish, state)
+
+    def close(self) -> None:
+        """End all connections."""
+        os.write(self._wake, b"x")
+        if self._uvicorn is not None:
+            self._uvicorn.should_exit = True
+        self._thread.join(3.0)
+        self._listener.close()
+
+    def _run(self) -> None:
+        ready, _, _ = select.select([self._listener.fileno(), self._woken], [], [])
+        if self._woken in ready:
+            return
+        import uvicorn
+
+        from ghostshell_ros.nodes.dashboard.cameras import Cameras
+        from ghostshell_ros.nodes.dashboard.server import Page, config, create_app
+
+        self._loop, self._page = asyncio.new_event_loop(), Page()
+        self._cameras = Cameras(self._node, self._loop)
+        app = create_app(self._page, self._node.access, self)
+        self._uvicorn = uvicorn.Server(config(app))
+        self._loop.run_until_complete(self._uvicorn.serve([self._listener]))
+        self._cameras.close()
+
+    # -- what the application asks (server.Robots), on the event loop -------------------------------------------------
+
+    def look(self, clients: int) -> None:
+        """Hear how many clients watch the state now."""
+        self._node.call_soon(self._node.look, clients)
+
+    async def do(self, visitor: Visitor, act: str, robot: str, about: Mapping[str, Any], seen: State) -> tuple[bool, str]:
+        """Do an act for a visitor."""
+        assert self._loop is not None
+        outcome: asyncio.Future[tuple[bool, str]] = self._loop.create_future()
+
+        def told(ok: bool, message: str) -> None:
+            if not outcome.done():
+                outcome.set_result((ok, message))
+
+        def then(ok: bool, message: str) -> None:
+            if self._loop is not None:
+                self._loop.call_soon_threadsafe(told, ok, message)
+
+        self._node.call_soon(self._node.act, visitor, act, robot, about, seen, then)
+        return await outcome
+
+    def halt(self, robot: str, cause: str) -> tuple[bool, str]:
+        """Halt a robot; on a thread of its own."""
+        return self._node.halt(robot, cause)
+
+    async def frame(self, robot: str, camera: str, after: int) -> tuple[int, bytes]:
+        """Return a camera's newest picture."""
+        assert self._cameras is not None
+        return await self._cameras.frame(f"/{robot}/{camera}", after)
+
+    def watch(self, robot: str, camera: str, *, begins: bool) -> bool:
+        """Hear that somebody begins or ends to watch a camera."""
+        topic = self._node.camera_topic(robot, camera) if begins else f"/{robot}/{camera}"
+        if topic and self._cameras is not None:
+            self._cameras.watch(topic, begins=begins)
+        return bool(topic)
+
+    def record(self, visitor: Visitor, address: str, **about: Any) -> None:
+        """Keep who did what from where."""
+        self._node.record(visitor, address, **about)
+
+
+def _url_host(host: str) -> str:
+    return f"[{host}]" if ":" in host else host
+
+
+def _version() -> str:
+    from importlib.metadata import PackageNotFoundError, version
+
+    with suppress(PackageNotFoundError):
+        return version("ghostshell")
+    return ""
