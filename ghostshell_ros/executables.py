@@ -38,6 +38,7 @@ NODES = {
     "teleop": "Teleop",
     "joint_forwarder": "JointForwarder",
     "team_planner": "TeamPlanner",
+    "dashboard": "Dashboard",
     "sim": "Sim",
 }
 """Classes of the nodes, each in ghostshell_ros.nodes.<name>.node."""

@@ -21,6 +21,7 @@ _COMMANDS = {
     "watch": "observe watch",
     "prescriptions": "prescribe task guideline reflex",
     "memory": "memory",
+    "page": "page",
     "security": "security",
     "doctor": "doctor",
 }
