@@ -320,7 +320,9 @@ class MadeServer:
         def asked(text: str) -> None:
             robot = json.loads(text)["robot"]
             self.halts.append(robot)
-            if self.halting:
+            if robot not in self.state["robots"]:
+                socket.send(json.dumps({"robot": robot, "ok": False, "message": f"there is no robot {robot}"}))
+            elif self.halting:
                 socket.send(json.dumps({"robot": robot, "ok": True, "message": "halted"}))
                 number = self.state["robots"][robot]["halted"]["number"] + 1
                 self.patch((["robots", robot, "halted"], {"on": True, "cause": "page", "number": number}))

@@ -122,6 +122,12 @@ def test_stop_halts_all_robots_and_one_can_be_halted_alone(new_page: Callable[..
     assert server.halts == ["kalos", "kalos", "coco"]
 
 
+def test_a_halt_of_which_no_robot_is_known_is_not_confirmed(new_page: Callable[..., Page]) -> None:
+    page, _ = shown(new_page, {})
+    page.keyboard.press("Space")
+    expect(page.locator("#halt-state")).to_contain_text("NOT CONFIRMED: use the robot's own switch", timeout=1000)
+
+
 def test_a_halt_that_was_asked_for_without_connection_is_asked_for_again(new_page: Callable[..., Page]) -> None:
     page, server = shown(new_page, {"kalos": quiet_robot()})
     server.cut_halt()

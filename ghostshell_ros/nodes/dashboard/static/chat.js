@@ -83,8 +83,9 @@ export class Chat {
   /** Return the newest lines and tasks that nobody typed, the oldest first. */
   entries(robot, story) {
     const lines = [...story.chat.values()];
-    const asked = new Set(lines.filter((line) => line.from === "person" && line.process).map((line) => line.process));
-    const entries = lines.map((line) => ({ key: `${line.at}|${line.from}|${line.text}`, at: line.at, from: line.from, text: line.text, task: line.from === "person" ? line.process : "" }));
+    const begins = (line) => line.from === "person" || (line.from === "notice" && line.text === story.tasks.get(line.process)?.instruction);
+    const entries = lines.map((line) => ({ key: `${line.at}|${line.from}|${line.text}`, at: line.at, from: line.from, text: line.text, task: begins(line) ? line.process : "" }));
+    const asked = new Set(entries.map((entry) => entry.task));
     for (const [id, task] of story.tasks) {
       if (asked.has(id) || (!robot.streams?.[id] && !story.ofTask.get(id)?.size)) continue;
       entries.push({ key: `task ${id}`, at: task.states?.[0]?.[1] ?? 0, from: "task", text: task.instruction, source: task.source, task: id });
@@ -117,7 +118,9 @@ export class Chat {
     if (wrote.dataset.ended !== String(ended)) wrote.open = !ended;
     wrote.dataset.ended = String(ended);
     set(node, "data-state", task ? taskState(task)[0] : null);
-    this.chips(node.querySelector(".chips"), story.callsOf(entry.task));
+    const changes = String(story.changes.get(entry.task) ?? 0);
+    if (node.dataset.changes !== changes) this.chips(node.querySelector(".chips"), story.callsOf(entry.task));
+    node.dataset.changes = changes;
   }
 
   chips(node, calls) {

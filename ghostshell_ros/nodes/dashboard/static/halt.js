@@ -9,6 +9,7 @@ import { long, t } from "./words.js";
 const CONFIRMED_MS = 200;
 const AGAIN_MS = 5000;
 const KEPT_MS = 60000;
+const NOBODY = "";
 
 /** Ask for halts and show how each stands. `look()` returns {store, up, robot}. */
 export class Halt {
@@ -41,10 +42,8 @@ export class Halt {
   }
 
   halt(robots) {
-    const { store } = this.look();
-    for (const name of robots) {
-      const { on, number } = store.state.robots[name].halted ?? {};
-      this.asked.set(name, { at: performance.now(), number: on ? null : number, message: "" });
+    for (const name of robots.length ? robots : [NOBODY]) {
+      this.asked.set(name, { at: performance.now(), message: "" });
       this.send(name);
     }
     this.show();
@@ -69,10 +68,10 @@ export class Halt {
   standing(name) {
     const { store, up } = this.look();
     const robot = store.state?.robots[name];
-    if (!robot || isReplay(name)) return ["off", ""];
-    const halted = robot.halted ?? {};
+    if (isReplay(name) || (!robot && name !== NOBODY)) return ["off", ""];
+    const halted = robot?.halted ?? {};
     const asked = this.asked.get(name);
-    if (asked && halted.on && up && (asked.number === null || halted.number !== asked.number)) this.asked.delete(name);
+    if (asked && halted.on && up && robot.link !== "lost") this.asked.delete(name);
     else if (asked && performance.now() - asked.at > KEPT_MS) this.asked.delete(name);
     else if (asked) {
       if (performance.now() - asked.at < CONFIRMED_MS) return ["asked", t("halt.asked")];
@@ -80,18 +79,19 @@ export class Halt {
     }
     if (halted.on && (!up || robot.link === "lost")) return ["old", t("halt.old", long(Math.max(robot.age_s ?? 0, this.look().silent)))];
     if (halted.on) return ["on", halted.cause ? t("halt.cause", halted.cause) : t("halt.on")];
-    return halted.on === false ? ["off", ""] : ["unknown", t("halt.unknown")];
+    return halted.on === false || name === NOBODY ? ["off", ""] : ["unknown", t("halt.unknown")];
   }
 
   show() {
     const { robot, up } = this.look();
     const robots = this.robots();
     const stands = new Map(robots.map((name) => [name, this.standing(name)]));
-    const first = ["unconfirmed", "asked"].map((kind) => robots.find((name) => stands.get(name)[0] === kind)).find((name) => name);
+    if (this.asked.has(NOBODY)) stands.set(NOBODY, this.standing(NOBODY));
+    const first = ["unconfirmed", "asked"].map((kind) => [...stands.keys()].find((name) => stands.get(name)[0] === kind)).find((name) => name !== undefined);
     const shown = first ?? robot;
     const [kind, words] = stands.get(shown) ?? ["off", ""];
     const state = byId("halt-state");
-    say(state, words && shown !== robot ? `${shown}: ${words}` : words);
+    say(state, words && shown !== robot && shown !== NOBODY ? `${shown}: ${words}` : words);
     set(state, "data-kind", kind);
     set(document.body, "data-halt", stands.get(robot)?.[0] ?? "off");
     byId("clear").hidden = !["on", "old"].includes(stands.get(robot)?.[0]);

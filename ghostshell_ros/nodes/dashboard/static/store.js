@@ -54,8 +54,10 @@ class Story {
     this.calls = new Map();
     this.tasks = new Map();
     this.chat = new Map();
-    /** Calls of each task, by id. */
+    /** Ids of the calls of each task. */
     this.ofTask = new Map();
+    /** By task, a number that rises with each change of one of its calls. */
+    this.changes = new Map();
     /** Ids of calls that are news to the timeline. */
     this.touched = new Set();
   }
@@ -68,6 +70,7 @@ class Story {
   call(id, call) {
     this.calls.set(id, call);
     this.touched.add(id);
+    this.changes.set(call.process, (this.changes.get(call.process) ?? 0) + 1);
     if (!this.ofTask.has(call.process)) this.ofTask.set(call.process, new Set());
     this.ofTask.get(call.process).add(id);
     if (this.calls.size > MOST_CALLS) {
