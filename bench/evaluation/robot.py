@@ -191,7 +191,7 @@ def brought_up(
             rclpy.init(signal_handler_options=SignalHandlerOptions.NO)
         try:
             heard = listener()
-            specs = launcher.describe(heard.robot, {"default_robot": "false", **arguments}, environment)
+            specs = launcher.describe(heard.robot, {"default_robot": "false", "page": "false", **arguments}, environment)
             robot = Robot(heard, exited)
             with launcher.LaunchRun(specs, listener=listen) as run, NodeHost([heard]) as host:
                 run.start()

@@ -363,12 +363,13 @@ def brought_up(
 ) -> Iterator[BroughtUp]:
     """Start launch/<launch>.launch.xml, in a namespace of its own unless one is given, and wait until everything is there.
 
-    There is no memory unless `memory` is given, and the strategy is `stream` unless `strategy` is. A process that ends does
-    not take the others with it, so that a test sees what they do without it; of the executables `also_respawn` names it is
-    started anew, as a person would.
+    There is no memory unless `memory` is given, no page unless `page` is, and the strategy is `stream` unless `strategy` is. A
+    process that ends does not take the others with it, so that a test sees what they do without it; of the executables
+    `also_respawn` names it is started anew, as a person would.
     """
     name = arguments.setdefault("robot_name", f"t{os.getpid()}_{uuid.uuid4().hex[:6]}")
     arguments.setdefault("memory", "false")
+    arguments.setdefault("page", "false")
     if 'name="strategy"' in (ROOT / "launch" / f"{launch}.launch.xml").read_text():
         arguments.setdefault("strategy", "stream")
     arguments["config_dir"] = str(config or ROOT / "config")

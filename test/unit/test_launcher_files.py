@@ -32,6 +32,7 @@ EXECUTABLES = (
     "token_parser",
     "channel_scheduler",
     "memory",
+    "dashboard",
     "object_detector",
     "team_planner",
     "joint_forwarder",
@@ -421,21 +422,24 @@ def words(spec: ProcessSpec) -> list[str]:
 APART = ["safety_gate", "skill_kernel", "reflexes", "drivers"]
 """Nodes with a process of their own, or one of their kind, however a robot is brought up."""
 MIND = ["process_scheduler", "task_planner", "action_planner", "token_parser", "channel_scheduler"]
+FOR_ALL = ["memory", "dashboard"]
+"""Nodes outside of a robot's namespace, which serve all robots."""
 
 
 @pytest.mark.parametrize(
     ("arguments", "expected"),
     [
-        ({}, [*APART, "mind", "sim"]),
-        ({"use_sim": "false"}, [*APART, "mind"]),
-        ({"composed": "false"}, [*APART, "observer", "lifecycle_manager", *MIND, "memory", "sim"]),
+        ({}, [*APART, "mind", "dashboard", "sim"]),
+        ({"use_sim": "false"}, [*APART, "mind", "dashboard"]),
+        ({"page": "false"}, [*APART, "mind", "sim"]),
+        ({"composed": "false"}, [*APART, "observer", "lifecycle_manager", *MIND, *FOR_ALL, "sim"]),
     ],
 )
 def test_coco_is_brought_up_whole(environment: Mapping[str, str], arguments: dict[str, str], expected: list[str]) -> None:
     specs = describe("coco", {"robot_name": "kit", **arguments}, environment)
     assert executables(specs) == expected
     assert [name for name, spec in zip(expected, specs, strict=True) if "__ns:=/kit" not in words(spec)] == [
-        name for name in expected if name == "memory"
+        name for name in expected if name in FOR_ALL
     ]
     for_good = {"sim", "safety_gate", "skill_kernel"}
     assert [spec.respawn for spec in specs] == [name not in for_good for name in expected]
@@ -456,9 +460,9 @@ def test_coco_passes_its_arguments_to_the_nodes(environment: Mapping[str, str]) 
 @pytest.mark.parametrize(
     ("arguments", "expected"),
     [
-        ({}, [*APART, "mind"]),
-        ({"drivers": "false"}, [*APART[:-1], "mind"]),
-        ({"composed": "false"}, [*APART, "observer", "lifecycle_manager", *MIND, "memory"]),
+        ({}, [*APART, "mind", "dashboard"]),
+        ({"drivers": "false"}, [*APART[:-1], "mind", "dashboard"]),
+        ({"composed": "false"}, [*APART, "observer", "lifecycle_manager", *MIND, *FOR_ALL]),
     ],
 )
 def test_any_robot_is_brought_up_from_its_file(
@@ -478,12 +482,12 @@ def test_any_robot_is_brought_up_from_its_file(
         environment,
     )
     assert executables(specs) == expected
-    needs_robot = set(expected) - {"token_parser", "memory"}
+    needs_robot = set(expected) - {"token_parser", *FOR_ALL}
     hears_instructions = {"mind", "process_scheduler"}
     asks_a_model = {"mind", "process_scheduler", "task_planner", "action_planner", "reflexes", "channel_scheduler"}
     for spec, name in zip(specs, expected, strict=True):
         given = inline(spec)
-        assert ("__ns:=/kit" in words(spec)) is (name != "memory"), "one memory serves all robots"
+        assert ("__ns:=/kit" in words(spec)) is (name not in FOR_ALL), "one memory and one page serve all robots"
         assert (f"__node:={name}" in words(spec)) is (name not in ("drivers", "mind"))
         assert given.get("robot") == ("my robots/kit.yaml" if name in needs_robot else None)
         assert given.get("model") == ("007" if name in asks_a_model else None)
@@ -530,6 +534,12 @@ def test_two_robots_have_one_memory_between_them(environment: Mapping[str, str])
     assert ["memory" in of_one for of_one in nodes] == [True, False]
     assert not any("memory" in of_one for of_one in composed_nodes(describe("two_robots", {"memory": "false"}, environment)))
     assert executables(describe("two_robots", {"memory": "false"}, environment)).count("mind") == 2
+
+
+@pytest.mark.parametrize("launch", ["two_robots", "kitchen"])
+def test_robots_of_one_launch_have_one_page_between_them(environment: Mapping[str, str], launch: str) -> None:
+    assert executables(describe(launch, {}, environment)).count("dashboard") == 1
+    assert "dashboard" not in executables(describe(launch, {"page": "false"}, environment))
 
 
 def test_two_robots_are_told_their_own(environment: Mapping[str, str]) -> None:
