@@ -64,7 +64,7 @@ class Robot:
         self.robot, self.sent, self.ended = name, list[tuple[str, Role, str]](), list[str]()
         self.may_end = asyncio.Event()
         self.may_end.set()
-        self.outcome, self.why = Outcome.DONE, ""
+        self.outcome, self.why, self.away = Outcome.DONE, "", False
         self.asked: list[tuple[str, Role, dict[str, Any]]] = []
         self.reflex = SimpleNamespace(name="back", sentence="when near, step back", source="def act(): ...")
 
@@ -74,6 +74,8 @@ class Robot:
     async def run(
         self, instruction: str, *, role: Role, sender: str, strategy: str = "", tell: Callable[[str], object]
     ) -> RunTask.Result:
+        if self.away:
+            raise NotThereError("it is not there; launch it")
         self.sent.append((instruction, role, strategy))
         tell("walk begins")
         try:
@@ -288,6 +290,27 @@ def test_who_may_not_instruct_is_told_who_may(role: Role | None, refused: bool) 
                 assert answer.is_error == refused
                 assert not refused or f"may not {Act.INSTRUCT.value}" in answer.content[0].text
         assert len(robots.there["kalos"].sent) == (0 if refused else 2)
+
+    anyio.run(run)
+
+
+def test_everybody_may_say_stop() -> None:
+    async def run() -> None:
+        robots = Robots("kalos")
+        async with client(robots, role=Role.VIEWER) as one:
+            assert not (await one.call_tool("run_task", {"instruction": "Stop, kalos!"})).is_error
+        assert robots.there["kalos"].sent == [("Stop, kalos!", Role.VIEWER, "")]
+
+    anyio.run(run)
+
+
+def test_a_robot_that_is_not_there_is_an_error_that_says_what_to_do() -> None:
+    async def run() -> None:
+        robots = Robots("kalos")
+        robots.there["kalos"].away = True
+        async with client(robots) as one:
+            answer = await one.call_tool("kalos-walk", {"distance": 1.0})
+        assert answer.is_error and answer.content[0].text == "it is not there; launch it"
 
     anyio.run(run)
 

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import asyncio
-import io
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
@@ -22,12 +21,12 @@ from function_tokens.run_model import runs
 from ghostshell_ros import halt_door
 from ghostshell_ros.cli.follow import NotThereError, RobotClient, Sent, wait_ready
 from ghostshell_ros.cli.robot_client import robots_of
+from ghostshell_ros.nodes.dashboard.cameras import jpeg
 from ghostshell_ros.runtime.node_runtime import NodeHost
 from ghostshell_ros.runtime.recollection import MEMORY
 from ghostshell_ros.runtime.service_client import ServiceClient
 from ghostshell_ros.runtime.signing import signed
 from ghostshell_ros.wire.codec import plain
-from ghostshell_ros.wire.images import to_pixels
 from ghostshell_ros.wire.qos import IMAGES, LATCHED, OBSERVATION
 from skill_kernel.events import CallEvent
 from skill_kernel.roles import Role
@@ -45,7 +44,6 @@ LATEST_S = 2.0
 """Time for the newest message of a topic."""
 SETTLE_S = 0.3
 """After the end of a task the last events of its calls are waited for."""
-JPEG_QUALITY = 80
 
 
 class AskedRobot(RobotClient):
@@ -103,8 +101,8 @@ class AskedRobot(RobotClient):
         self.call_soon(send)
         return await asyncio.wrap_future(done)
 
-    async def newest(self, kind: Any, topic: str, qos: Any, within_s: float = LATEST_S) -> Any:
-        """Return one message of a topic, None where none comes in time."""
+    async def newest(self, kind: Any, topic: str, qos: Any, *, raw: bool = False) -> Any:
+        """Return one message of a topic, `raw` as it is serialised, None where none comes in time."""
         done: Future[Any] = Future()
         done.set_running_or_notify_cancel()
 
@@ -112,9 +110,9 @@ class AskedRobot(RobotClient):
             if not done.done():
                 done.set_result(message)
 
-        subscription = await self.on_executor(lambda: self.create_subscription(kind, topic, take, qos))
+        subscription = await self.on_executor(lambda: self.create_subscription(kind, topic, take, qos, raw=raw))
         try:
-            with anyio.move_on_after(within_s):
+            with anyio.move_on_after(LATEST_S):
                 return await asyncio.wrap_future(done)
         finally:
             self.call_soon(self.destroy_subscription, subscription)
@@ -201,28 +199,19 @@ class AskedRobot(RobotClient):
 
     async def picture(self, topic: str) -> bytes:
         """Return the newest picture of a camera as JPEG. Raises NotThereError where none comes."""
-        message = await self.newest(Image, topic, IMAGES) if topic in self.cameras() else None
+        message = await self.newest(Image, topic, IMAGES, raw=True) if topic in self.cameras() else None
         if message is None:
             cameras = ", ".join(self.cameras()) or "none"
             raise NotThereError(
                 f"robot '{self.robot}' sends no picture on '{topic}' within {LATEST_S:g} s; its cameras: {cameras}"
             )
-        return await anyio.to_thread.run_sync(jpeg, message)
+        return await anyio.to_thread.run_sync(jpeg, bytes(message))
 
 
 def _reflex(state: ReflexState) -> dict[str, Any]:
     """Return what a person must know of a reflex; its code is shown when he is to approve it."""
     names = ("PROPOSED", "APPROVED", "DISABLED")
     return {"name": state.name, "sentence": state.sentence, "state": names[state.state], "reason": state.reason}
-
-
-def jpeg(message: Image) -> bytes:
-    """Return a picture as JPEG. Raises ValueError for one that cannot be read."""
-    import PIL.Image
-
-    file = io.BytesIO()
-    PIL.Image.fromarray(to_pixels(message)).save(file, "JPEG", quality=JPEG_QUALITY)
-    return file.getvalue()
 
 
 class AskedRobots:

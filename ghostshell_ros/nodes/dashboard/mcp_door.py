@@ -22,6 +22,7 @@ from urllib.parse import quote, unquote, urlsplit
 import anyio
 import jsonschema
 import mcp_types as types
+from ghostshell.srv import CompileReflex, ControlHalt
 from mcp.server.lowlevel import Server
 from mcp.shared.exceptions import MCPError
 from pydantic_core import to_json
@@ -36,6 +37,7 @@ from ghostshell_ros.nodes.dashboard.asked_robot import AskedRobot, AskedRobots
 from ghostshell_ros.nodes.dashboard.server import VISITOR
 from ghostshell_ros.runtime.recollection import MEMORY
 from ghostshell_ros.wire.codec import plain
+from planners.language.stop_words import is_stop
 from skill_kernel.codes import Achievement, Outcome
 from skill_kernel.processes.process import ProcessStatus
 from skill_kernel.roles import Act, Role
@@ -214,9 +216,10 @@ class McpDoor:
         return _told(text, structured, failed=achieved is Achievement.NOT_DONE)
 
     async def _run(self, call: Call, robot: AskedRobot, instruction: str, strategy: str = "") -> Any:
-        """Carry out a task, tell its progress, and end it with the client that asked for it."""
-        role = call.signs(Act.INSTRUCT)
+        """Carry out a task, tell its progress, and end it with the client that asked for it. Everybody may say stop."""
+        role = call.signs(Act.HALT if is_stop(instruction, robot.robot) else Act.INSTRUCT)
         news = _News(call.context.session)
+        end, why = None, "its client has gone, so it was ended"
         gone: anyio.Event | None = call.context.request.scope.get(GONE) if call.context.request is not None else None
         async with anyio.create_task_group() as group:
 
@@ -227,10 +230,14 @@ class McpDoor:
 
             group.start_soon(leave)
             group.start_soon(news.tell_all)
-            end = await robot.run(instruction, role=role, sender=call.sender, strategy=strategy, tell=news.put)
+            try:
+                end = await robot.run(instruction, role=role, sender=call.sender, strategy=strategy, tell=news.put)
+            except NotThereError as error:
+                why = str(error)
             group.cancel_scope.cancel()
-            return end
-        raise RefusedError("the client has gone, so it was ended")
+        if end is None:
+            raise RefusedError(why)
+        return end
 
     async def _halt(self, call: Call, robot: AskedRobot) -> types.CallToolResult:
         role = call.signs(Act.HALT)
@@ -238,7 +245,7 @@ class McpDoor:
         by_door = functools.partial(halt_door.halt, halt_door.ros_domain(), robot.robot, f"{cause} ({call.sender})")
         message = await anyio.to_thread.run_sync(by_door)
         if message is None:
-            answer = await robot.ask("request_halt", role=role, command=1, cause=cause)
+            answer = await robot.ask("request_halt", role=role, command=ControlHalt.Request.HALT, cause=cause)
             if not (answer.success and answer.halted):
                 return _failed(f"{robot.robot} does not confirm a halt ({answer.message}); use its own emergency stop")
             message = answer.message
@@ -247,7 +254,7 @@ class McpDoor:
     async def _approve(self, call: Call, robot: AskedRobot) -> Any:
         role, name = call.signs(Act.APPROVE), call.arguments["name"]
         asked = {"role": Role.ANONYMOUS, "name": name}
-        listed = await robot.ask("compile_reflex", command=1, **asked)
+        listed = await robot.ask("compile_reflex", command=CompileReflex.Request.LIST, **asked)
         if not (listed.success and listed.reflexes):
             raise RefusedError(listed.error_msg or f"there is no reflex '{name}'")
         state = listed.reflexes[0]
@@ -255,9 +262,10 @@ class McpDoor:
         digest = hashlib.sha256(json.dumps([robot.robot, name, seen]).encode()).hexdigest()
         confirmed = (call.params.input_responses or {}).get(_CONFIRM)
         if confirmed is None:
-            tried = await robot.ask("compile_reflex", command=2, deadline_s=TRIED_S, **asked)
+            test = CompileReflex.Request.TEST
+            tried = await robot.ask("compile_reflex", command=test, deadline_s=TRIED_S, **asked)
             question = _question(robot.robot, state, tried.report or tried.error_msg)
-            confirmed = await _elicited(call.context.session, question, digest, robot.robot, name)
+            confirmed = await _elicited(call.context, question, digest, robot.robot, name)
             if isinstance(confirmed, types.InputRequiredResult):
                 return confirmed
         elif call.params.request_state != digest:
@@ -265,9 +273,9 @@ class McpDoor:
         answered = confirmed.content if isinstance(confirmed, types.ElicitResult) and confirmed.action == "accept" else None
         if (answered or {}).get("approve") is not True:
             raise RefusedError(f"the person did not approve reflex '{name}'; it stays as it is")
-        answer = await robot.ask_once(
-            "compile_reflex", role=role, deadline_s=TRIED_S, command=3, name=name, person=call.sender, **seen
-        )
+        seen.update(name=name, person=call.sender)
+        approve = CompileReflex.Request.APPROVE
+        answer = await robot.ask_once("compile_reflex", role=role, deadline_s=TRIED_S, command=approve, **seen)
         if answer is None:
             raise RefusedError(f"{robot.robot} does not say whether it took the approval; look with: ghostshell reflex list")
         if not answer.success:
@@ -281,9 +289,9 @@ class McpDoor:
         for name in self._robots.names():
             state = f"what {name} does, holds and observes, whether it is halted, and its reflexes"
             found.append(_resource(name, "state", state, "application/json"))
-            robot = await self._robots.get(name)
-            for camera in robot.cameras():
-                found.append(_resource(name, f"camera/{camera}", f"what {name} sees now", "image/jpeg"))
+            with suppress(NotThereError):  # on its way down
+                for camera in (await self._robots.get(name)).cameras():
+                    found.append(_resource(name, f"camera/{camera}", f"what {name} sees now", "image/jpeg"))
         return types.ListResourcesResult(resources=found)
 
     async def _list_templates(self, context: Any, params: Any) -> types.ListResourceTemplatesResult:
@@ -460,8 +468,9 @@ def _question(robot: str, state: Any, tried: str) -> str:
     return f"{told}\n\nThis code runs:\n{state.source}\n\nTried on what was observed lately: {tried}"
 
 
-async def _elicited(session: Any, question: str, digest: str, robot: str, name: str) -> Any:
+async def _elicited(context: Any, question: str, digest: str, robot: str, name: str) -> Any:
     """Return what the person at the client answers, or the result by which a client without a channel back is asked."""
+    session = context.session
     able = session.client_capabilities.elicitation if session.client_capabilities is not None else None
     if able is None or (able.form is None and able.url is not None):
         how = f"ghostshell reflex approve {name} --robot {robot}"
@@ -471,7 +480,7 @@ async def _elicited(session: Any, question: str, digest: str, robot: str, name: 
         asked: dict[str, Any] = {_CONFIRM: types.ElicitRequest(params=params)}
         return types.InputRequiredResult(input_requests=asked, request_state=digest)
     with anyio.move_on_after(PERSON_S):
-        return await session.elicit_form(question, _CONFIRM_SCHEMA)
+        return await session.elicit_form(question, _CONFIRM_SCHEMA, context.request_id)
     raise RefusedError(f"the person did not answer within {PERSON_S:g} s; reflex '{name}' stays as it is")
 
 
