@@ -275,13 +275,16 @@ class Server:
         import uvicorn
 
         from ghostshell_ros.nodes.dashboard.cameras import Cameras
+        from ghostshell_ros.nodes.dashboard.lazy_door import LazyDoor
         from ghostshell_ros.nodes.dashboard.server import Page, config, create_app
 
         self._loop, self._page = asyncio.new_event_loop(), Page()
         self._cameras = Cameras(self._node, self._loop)
-        app = create_app(self._page, self._node.access, self)
+        door = LazyDoor(self._node, self.record)
+        app = create_app(self._page, self._node.access, self, doors={"/mcp": door})
         self._uvicorn = uvicorn.Server(config(app))
         self._loop.run_until_complete(self._uvicorn.serve([self._listener]))
+        self._loop.run_until_complete(door.close())
         self._cameras.close()
 
     # -- what the application asks (server.Robots), on the event loop -------------------------------------------------
