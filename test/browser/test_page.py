@@ -59,6 +59,7 @@ def test_space_halts_but_never_where_text_is_written(new_page: Callable[..., Pag
     page, server = shown(new_page, {"kalos": busy_robot()})
     page.locator("#instruction").click()
     page.keyboard.type("walk to the door and back", delay=5)
+    expect(page.locator("#stop")).to_contain_text("Ctrl Space")
     page.locator("#memory-text").click()
     page.keyboard.type("where is it", delay=5)
     page.get_by_label("Reply").click()

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The halt: its own connection, and what is known of it. STOPPED is only ever what the gate's latched state says.
 
-import { byId, say, set, takesSpace } from "./dom.js";
+import { byId, isTextField, say, set, takesSpace } from "./dom.js";
 import { Socket } from "./link.js";
 import { isReplay } from "./store.js";
 import { long, t } from "./words.js";
@@ -21,6 +21,7 @@ export class Halt {
     this.button(byId("stop"), () => this.halt(this.robots()));
     this.button(byId("stop-one"), () => this.halt([this.look().robot]));
     window.addEventListener("keydown", (event) => this.key(event), true);
+    for (const name of ["focusin", "focusout"]) document.addEventListener(name, () => setTimeout(() => this.showKey()));
     window.addEventListener("keyup", (event) => event.code === "Space" && event.ctrlKey && event.preventDefault(), true);
   }
 
@@ -35,6 +36,11 @@ export class Halt {
     if (!event.ctrlKey && (event.isComposing || event.altKey || event.metaKey || takesSpace(document.activeElement))) return;
     event.preventDefault();
     if (!event.repeat) this.halt(this.robots());
+  }
+
+  /** Show which key halts now. */
+  showKey() {
+    say(byId("stop").lastElementChild, t(isTextField(document.activeElement) ? "halt.keys" : "halt.key"));
   }
 
   robots() {
@@ -99,6 +105,7 @@ export class Halt {
     byId("stop-one").hidden = robots.length < 2 || !stands.has(robot);
     say(byId("stop-one"), t("halt.one", robot));
     say(byId("stop").firstElementChild, t(robots.length > 1 ? "halt.all" : "halt.stop"));
+    this.showKey();
     this.told(stands);
   }
 }
