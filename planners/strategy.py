@@ -10,7 +10,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any, Literal, Protocol, TypeAlias
+from pathlib import Path
+from typing import Any, Literal, Protocol, TypeAlias, TypeVar
 
 from function_tokens.parsing.tokens import FunctionToken
 from function_tokens.routines import RoutineStore
@@ -24,6 +25,7 @@ from skill_kernel.config.plugins import PluginError, plugins
 from skill_kernel.events import CallEvent, ModelEvent, Notice, ProcessEvent, StreamEvent
 from skill_kernel.observation.model import Observation
 
+T = TypeVar("T")
 GROUP = "ghostshell.strategies"
 """Group of the entry points that name strategies."""
 
@@ -212,6 +214,8 @@ class PlannerIO(Protocol):
     """Steady time, and timers on the thread of the strategy."""
     settings: Mapping[str, Any]
     """Parameters by name: those of the strategy, `deadline_s` and `max_output_tokens` of an answer."""
+    folder: Path
+    """Where the strategy may keep files that outlive its process. It may not exist yet."""
     judge: Judge | None
     """Asks a model whether a sentence holds now; None without a language model."""
 
@@ -237,6 +241,10 @@ class PlannerIO(Protocol):
     def recollect(self, then: Callable[[Sequence[str]], None]) -> None:
         """Ask the robots' memory what bears on the task. `then` hears the lines of the block MEMORY once: none, and at once,
         without a memory or a language model, else within the deadline of the node."""
+
+    def work(self, work: Callable[[], T], then: Callable[[T], None]) -> None:
+        """Do what takes long, or blocks, on the thread that all strategies of the node share for that, one after the other;
+        `then` hears what it returned. It is done also where the process ends before, and `then` hears nothing."""
 
     def open(self, turn: int) -> StreamHandle:
         """Begin a stream to be written piece by piece. Of streams of one turn all end with the first failure; a stream of a

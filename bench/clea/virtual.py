@@ -19,7 +19,7 @@ from bench.clea.pictures import Cameras
 from bench.clea.trials import DEADLINE_S, LATE_S, SOON_S, Disturbance, Setting, Trial, setting
 from bench.evaluation.propositions import Moment
 from bench.evaluation.trace import Recorder, Trace
-from bench.evaluation.virtual_models import CONFIG, WIRE_S, Models
+from bench.evaluation.virtual_models import CONFIG, NOWHERE, WIRE_S, Models
 from bench.simulated_model.service import SimulatedModel
 from bench.simulated_model.table import Table
 from bench.virtual_clock import VirtualClock
@@ -171,6 +171,7 @@ class _Run:
         self.virtual = VirtualClock()
         self.clock: Clock = self.virtual
         self.judge: Judge | None = None
+        self.folder = NOWHERE
         self._task = Task("p1", trial.instruction, "bench")
         self.result = Run(Trace(asked=0.0, process_id="p1"), [])
         self._recorder = Recorder(self.result.trace)
@@ -294,6 +295,10 @@ class _Run:
 
     def recollect(self, then: Callable[[Sequence[str]], None]) -> None:
         then(())
+
+    def work(self, work: Callable[[], Any], then: Callable[[Any], None]) -> None:
+        value = work()
+        self.clock.call_later(0.0, lambda: then(value))
 
     def open(self, turn: int) -> StreamHandle:
         raise NotImplementedError("a team has no streams")

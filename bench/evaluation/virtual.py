@@ -22,7 +22,7 @@ from bench.evaluation.tasks import AHEAD_M, PERSON_HOME, STANDS_S, Setting, Task
 from bench.evaluation.trace import Recorder, StateAt, Trace
 from bench.evaluation.truth import Places, walks
 from bench.evaluation.virtual_memory import Remembering
-from bench.evaluation.virtual_models import CONFIG, WIRE_S, Models, Saying
+from bench.evaluation.virtual_models import CONFIG, NOWHERE, WIRE_S, Models, Saying
 from bench.evaluation.virtual_reflexes import VirtualReflexes
 from bench.simulated_model.service import SimulatedModel
 from bench.simulated_model.table import Table
@@ -540,6 +540,7 @@ class _Planned:
         self.clock: Clock = trial.clock
         self.settings: Mapping[str, Any] = trial.settings
         self.judge: Judge | None = self._judge
+        self.folder = NOWHERE
         self.finished = False
         self._planning: Planning | None = None
         self._streams: dict[str, _Stream] = {}
@@ -675,6 +676,10 @@ class _Planned:
         if memory is not None:
             found = memory.recollect(self.task.instruction, robot=robot.config.name, tokens=robot.memory_tokens).text
         then(found.splitlines())
+
+    def work(self, work: Callable[[], Any], then: Callable[[Any], None]) -> None:
+        value = work()
+        self.clock.call_later(0.0, lambda: self._guarded(then)(value))
 
     def _guarded(self, call: Callable[[Any], None]) -> Callable[[Any], None]:
         return lambda given: None if self.finished else call(given)

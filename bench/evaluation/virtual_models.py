@@ -4,8 +4,10 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Callable, Mapping
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from bench.simulated_model.__main__ import FAST
@@ -23,6 +25,8 @@ from skill_kernel.events import ModelEvent, ModelKind
 
 WIRE_S = 0.004
 """Time that a message is under way."""
+NOWHERE = Path(os.devnull) / "nothing"
+"""Where strategies keep their files: nothing outlives a run."""
 CONFIG = ModelConfig(provider="offline")
 """Deadlines and retries of a model that sets none."""
 

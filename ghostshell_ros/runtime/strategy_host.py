@@ -8,8 +8,10 @@ import json
 import traceback
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from typing import Any, Generic, TypeVar
+from pathlib import Path
+from typing import Any, Generic, NoReturn, TypeVar
 
 from ghostshell.msg import ProcessState
 
@@ -41,6 +43,8 @@ from skill_kernel.clock import Clock
 from skill_kernel.codes import CallCode, Outcome, TaskCode
 from skill_kernel.events import CallEvent, CallKind, ProcessEvent, ProcessKind
 
+T = TypeVar("T")
+
 
 @dataclass(frozen=True)
 class Desk:
@@ -52,6 +56,12 @@ class Desk:
     settings: Mapping[str, Any]
     judge: SentenceJudge | None
     memory: RecollectionClient
+    folder: Path
+    """Of the robot's or the team's data."""
+
+
+_WORKER = ThreadPoolExecutor(1, "strategies")
+"""Does what blocks, for all strategies of the node."""
 
 
 class PendingCall:
@@ -106,6 +116,7 @@ class StrategyHost(ABC):
         clock.call_later = lambda delay_s, callback: desk.node.call_later(delay_s, lambda: self._guarded(callback))
         self.clock: Clock = clock
         self.settings = desk.settings
+        self.folder = desk.folder / strategy.name
         self.judge: Judge | None = self._judge if desk.judge is not None else None
 
     def wants(self, feed: Feed) -> bool:
@@ -254,6 +265,17 @@ class StrategyHost(ABC):
     def recollect(self, then: Callable[[Sequence[str]], None]) -> None:
         self.desk.memory.ask(self.process_id, self._task.instruction, lambda lines: self._guarded(then, lines))
 
+    def work(self, work: Callable[[], T], then: Callable[[T], None]) -> None:
+        def run() -> None:
+            try:
+                value = work()
+            except Exception as error:  # noqa: BLE001 - raised again where it ends the process
+                self.desk.node.call_soon(self._guarded, _raise, error)
+            else:
+                self.desk.node.call_soon(self._guarded, then, value)
+
+        _WORKER.submit(run)
+
     def report(self, report: Report) -> None:
         self.desk.events.write(replace(report, process_id=self.process_id))
 
@@ -261,6 +283,10 @@ class StrategyHost(ABC):
         if not self.finished:
             self.finished = True
             self._plan_ended(code, why)
+
+
+def _raise(error: Exception) -> NoReturn:
+    raise error
 
 
 H = TypeVar("H", bound=StrategyHost)

@@ -36,7 +36,7 @@ class OpenAIModelClient(HttpModelClient):
         official = urlsplit(config.url).hostname == urlsplit(OFFICIAL_URL["openai"]).hostname
         self._limit_field = "max_completion_tokens" if official else "max_tokens"
         self._limit_swapped = False
-        self._takes_stream_options = True
+        self._takes_stream_options = self._takes_temperature = True
 
     async def _items(self, client: Any, request: ModelRequest) -> AsyncGenerator[Item, None]:
         while True:
@@ -64,6 +64,8 @@ class OpenAIModelClient(HttpModelClient):
             "messages": messages,
             self._limit_field: request.max_output_tokens,
         }
+        if request.temperature is not None and self._takes_temperature:
+            options["temperature"] = request.temperature
         if request.tools:
             options["tools"] = [{"type": "function", "function": asdict(tool)} for tool in request.tools]
         if extra := self._of_server(request):
@@ -89,6 +91,9 @@ class OpenAIModelClient(HttpModelClient):
         """Return whether the server rejected an option that the request can do without or say otherwise."""
         if self._takes_stream_options and names_option(error, "stream_options"):
             self._takes_stream_options = False
+            return True
+        if self._takes_temperature and names_option(error, "temperature"):
+            self._takes_temperature = False
             return True
         if names_option(error, self._limit_field) and "unsupported" in str(error).lower() and not self._limit_swapped:
             self._limit_field = "max_tokens" if self._limit_field != "max_tokens" else "max_completion_tokens"
@@ -206,6 +211,8 @@ class AnthropicModelClient(HttpModelClient):
             "max_tokens": request.max_output_tokens,
             "messages": _anthropic_messages(request.messages),
         }
+        if request.temperature is not None:
+            options["temperature"] = request.temperature
         if request.system:
             options["system"] = [{"type": "text", "text": request.system, "cache_control": {"type": "ephemeral"}}]
         if request.tools:

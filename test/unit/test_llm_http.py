@@ -102,9 +102,11 @@ def test_the_server_receives_system_text_images_and_options(
     client: HttpModelClient, server: ModelServer, provider: str
 ) -> None:
     messages = (Message("user", "look", (Image(PNG), Image(JPEG))), Message("assistant", "I see."), Message("user", "now?"))
-    request = ModelRequest("static part", messages, max_output_tokens=77)
+    request = ModelRequest("static part", messages, max_output_tokens=77, temperature=0.0)
     list(client.stream(request, cancel=CancelToken()))
+    list(client.stream(REQUEST, cancel=CancelToken()))
     seen = server.requests[0]
+    assert seen.body["temperature"] == 0.0 and "temperature" not in server.requests[1].body
     assert seen.images == [PNG, JPEG]
     assert seen.prompt.split("\n") == ["static part", "look", "I see.", "now?"]
     assert seen.body["model"] == "test-model"

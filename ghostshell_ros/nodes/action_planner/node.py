@@ -10,6 +10,7 @@ from ghostshell.srv import Interrupt, JudgeCondition
 from rclpy.task import Future
 
 from ghostshell_ros.nodes.action_planner.planned_process import PlannedProcess, RobotDesk
+from ghostshell_ros.runtime.data import data_folder
 from ghostshell_ros.runtime.layer_model import LayerModel, ModelBudget
 from ghostshell_ros.runtime.matched_publisher import MatchedPublisher
 from ghostshell_ros.runtime.model_setup import (
@@ -99,7 +100,10 @@ class ActionPlanner(RuntimeNode):
         thinks = self._models.thinks(Layer.JUDGE)
         self._judge = SentenceJudge(self._models, SteadyClock(self), self._scene, judge_s) if thinks else None
         memory = RecollectionClient(self, thinks=thinks)
-        self._desk = RobotDesk(self, self._models, self._events, settings, self._judge, memory, self._scene, chunks, self._stop)
+        folder = data_folder(self.get_parameter("data_dir").value) / robot.config.name
+        self._desk = RobotDesk(
+            self, self._models, self._events, settings, self._judge, memory, folder, self._scene, chunks, self._stop
+        )
         self._scheduler_interrupt = ServiceClient(self, Interrupt, "channel_scheduler/interrupt")
         self.create_subscription(ProcessArray, "processes", self._process_states, LATCHED)
         self.create_subscription(PlanMsg, "plans", self._plan, PLANS)

@@ -14,6 +14,7 @@ from ghostshell_ros.nodes.team_planner.halt_doors import HaltDoors
 from ghostshell_ros.nodes.team_planner.team_link import TeamLink
 from ghostshell_ros.nodes.team_planner.team_member import MemberSettings, TeamCall, TeamMember
 from ghostshell_ros.nodes.team_planner.team_process import TeamDesk, TeamProcess
+from ghostshell_ros.runtime.data import data_folder
 from ghostshell_ros.runtime.layer_model import LayerModel, ModelBudget
 from ghostshell_ros.runtime.lifecycle import TOPIC as DRIVER_STATES
 from ghostshell_ros.runtime.model_setup import (
@@ -102,6 +103,7 @@ class TeamPlanner(ProcessServer):
             declare_settings(self, parameters, deadline_s=deadlines_of(self, "model").answer_s),
             None,
             RecollectionClient(self, thinks=any(map(self._models.thinks, roles))),
+            data_folder(self.get_parameter("data_dir").value) / team.name,
             self._members,
             self._present,
             self._link.stop,

@@ -25,6 +25,7 @@ NO_CALLS = "the model's answer holds nothing to do or to say"
 WORDS = frozenset({TEXT, *BUILTINS})
 """Calls that do nothing by themselves: a failure is not mended by talking about it."""
 
+HISTORY = Parameter("history_tokens", 3000, "about so many tokens of earlier messages a request carries", 0, 1_000_000)
 MAX_ANSWER_CHARS = 1500
 """Characters of one answer that the history keeps."""
 MAX_PLANS = 50
@@ -202,7 +203,7 @@ class Stream(Strategy):
             "how the model calls functions: xml in its text, or tools for one that was trained to call a provider's own",
             choices=("xml", "tools"),
         ),
-        Parameter("history_tokens", 3000, "about so many tokens of earlier messages a request carries", 0, 1_000_000),
+        HISTORY,
     )
 
     def __init__(self) -> None:
