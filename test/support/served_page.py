@@ -6,7 +6,7 @@ from __future__ import annotations
 import asyncio
 import json
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -24,8 +24,9 @@ from skill_kernel.roles import Keys
 class HeldRobots:
     """Keep what the page asks of robots; a test sets the answers."""
 
-    def __init__(self) -> None:
+    def __init__(self, publish: Callable[[], None]) -> None:
         self.clients = 0
+        self._publish = publish
         self.done: list[tuple[str, str, str, dict[str, Any]]] = []
         self.recorded: list[dict[str, Any]] = []
         self.watched: list[bool] = []
@@ -35,6 +36,8 @@ class HeldRobots:
         self.answers.set()
 
     def look(self, clients: int) -> None:
+        if not self.clients:
+            self._publish()
         self.clients = clients
 
     async def do(self, visitor: Visitor, act: str, robot: str, about: Mapping[str, Any], seen: State) -> tuple[bool, str]:
@@ -65,9 +68,9 @@ class Served:
 
     def __init__(self, folder: Path, names: tuple[str, ...] = ()) -> None:
         self.access = Access(Keys(folder / "keys"), folder / "page", names)
-        self.robots, self.page, self.state = HeldRobots(), Page(), PageState("0")
+        self.page, self.state, self._looks = Page(), PageState("0"), 0
+        self.robots = HeldRobots(self._look)
         self.state.robots["kalos"] = RobotPage()
-        self.page.publish(self.state.render(1.0))
         self._socket = listening("127.0.0.1", 0)
         self.port = self._socket.getsockname()[1]
         self.loop = asyncio.new_event_loop()
@@ -76,6 +79,10 @@ class Served:
 
     def _run(self) -> None:
         self.loop.run_until_complete(self._server.serve([self._socket]))
+
+    def _look(self) -> None:
+        self._looks += 1
+        self.page.publish(self.state.render(float(self._looks)))
 
     def start(self) -> None:
         self._thread.start()
@@ -93,7 +100,7 @@ class Served:
     def publish(self) -> None:
         """Show what the state is now."""
         done = threading.Event()
-        self.loop.call_soon_threadsafe(lambda: (self.page.publish(self.state.render(1.0)), done.set()))
+        self.loop.call_soon_threadsafe(lambda: (self.page.publish(self.state.render(float(self._looks))), done.set()))
         assert done.wait(5.0)
 
     def cookie(self, token: str = "") -> str:

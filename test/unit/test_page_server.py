@@ -45,11 +45,9 @@ def test_the_token_of_the_address_becomes_a_cookie(page: Served) -> None:
     assert shown.getheader("X-Content-Type-Options") == "nosniff" and shown.getheader("Referrer-Policy") == "no-referrer"
 
 
-@pytest.mark.parametrize(
-    "path", ["/", "/main.js", "/?token=user.0", "/?token=", "/?token=safety.%00", "/../server.py", "/%2e%2e/node.py"]
-)
-def test_nothing_is_shown_without_a_token(page: Served, path: str) -> None:
-    assert get(page, path).status == 403
+def test_nothing_is_shown_without_a_token(page: Served) -> None:
+    for path in ("/", "/main.js", "/?token=user.0", "/?token=", "/?token=safety.%00", "/../server.py", "/%2e%2e/node.py"):
+        assert get(page, path).status == 403
 
 
 def test_no_file_but_those_of_the_page_is_served(page: Served) -> None:
@@ -57,21 +55,19 @@ def test_no_file_but_those_of_the_page_is_served(page: Served) -> None:
         assert get(page, path, Cookie=page.cookie()).status == 404
 
 
-@pytest.mark.parametrize("host", ["evil.example", "evil.example:8780", "127.0.0.1.evil.example", "", "localhost@evil", "[::1"])
-def test_another_name_that_leads_here_is_refused(page: Served, host: str) -> None:
-    assert get(page, "/", Host=host, Cookie=page.cookie()).status == 403
-    with pytest.raises((InvalidStatus, ConnectionClosed)):
-        page.socket(Host=host) if host else page.socket(Origin="http://")
+def test_another_name_that_leads_here_is_refused(page: Served) -> None:
+    for host in ("evil.example", "evil.example:8780", "127.0.0.1.evil.example", "localhost@evil", "[::1", "x" * 5000):
+        assert get(page, "/", Host=host, Cookie=page.cookie()).status == 403
+        with pytest.raises((InvalidStatus, ConnectionClosed)), page.socket(Host=host):
+            pass
 
 
-@pytest.mark.parametrize(
-    "origin", ["http://evil.example", "null", "http://127.0.0.1:1", "file://", "http://localhost:8780", None]
-)
-def test_a_foreign_page_opens_no_socket(page: Served, origin: str) -> None:
-    for path in ("/ws", "/halt", "/camera/kalos/camera/image_raw"):
-        with pytest.raises(InvalidStatus) as refused:
-            page.socket(path, Origin=origin)
-        assert refused.value.response.status_code == 403
+def test_a_foreign_page_opens_no_socket(page: Served) -> None:
+    for origin in ("http://evil.example", "null", "http://127.0.0.1:1", "file://", "http://localhost:8780", None):
+        for path in ("/ws", "/halt", "/camera/kalos/camera/image_raw"):
+            with pytest.raises(InvalidStatus) as refused, page.socket(path, Origin=origin):
+                pass
+            assert refused.value.response.status_code == 403
 
 
 def test_a_foreign_page_reads_nothing(page: Served) -> None:
@@ -80,8 +76,8 @@ def test_a_foreign_page_reads_nothing(page: Served) -> None:
 
 def test_a_socket_needs_a_token(page: Served) -> None:
     for token in ("user.0", "operator." + "0" * 64, page.access.token(Role.VIEWER).replace("viewer", "operator")):
-        with pytest.raises(InvalidStatus):
-            page.socket(token=token)
+        with pytest.raises(InvalidStatus), page.socket(token=token):
+            pass
 
 
 def test_a_program_may_bear_its_token(page: Served) -> None:
@@ -234,15 +230,18 @@ def test_acts_have_limits(page: Served) -> None:
         assert {heard(link)["ok"] for _ in range(MAX_ACTS)} == {True}
 
 
-@pytest.mark.parametrize(
-    "said", ["", "[", "[]", '{"t":"do"}', '{"t":"do","id":"1"}', '{"t":"x","id":1}', "[" * 10_000, b"\x00\xff"]
-)
-def test_what_is_not_understood_ends_the_connection_and_no_other(page: Served, said: str | bytes) -> None:
-    with page.socket() as good, page.socket() as bad:
-        heard(good), heard(bad)
-        bad.send(said)
-        with pytest.raises(ConnectionClosed):
-            heard(bad)
+NONSENSE = ("", "[", "[]", '{"t":"do"}', '{"t":"do","id":"1"}', '{"t":"x","id":1}', "[" * 10_000, b"\x00\xff")
+
+
+def test_what_is_not_understood_ends_the_connection_and_no_other(page: Served) -> None:
+    with page.socket() as good:
+        heard(good)
+        for said in NONSENSE:
+            with page.socket() as bad:
+                heard(bad)
+                bad.send(said)
+                with pytest.raises(ConnectionClosed):
+                    heard(bad)
         good.send(json.dumps({"t": "do", "id": 1, "act": "stop", "robot": "kalos"}))
         assert heard(good)["ok"]
 
@@ -274,5 +273,5 @@ def test_one_picture_is_under_way_at_a_time(page: Served) -> None:
     while len(page.robots.watched) < 2:
         time.sleep(0.01)
     assert page.robots.watched == [True, False] and page.robots.pictures <= 3
-    with pytest.raises((InvalidStatus, ConnectionClosed)):
-        page.socket("/camera/kalos/odom").recv(5)
+    with pytest.raises((InvalidStatus, ConnectionClosed)), page.socket("/camera/kalos/odom") as eye:
+        eye.recv(5)

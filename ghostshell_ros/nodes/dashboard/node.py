@@ -16,6 +16,8 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import IO, TYPE_CHECKING, Any
 
+from diagnostic_msgs.msg import DiagnosticArray
+
 from ghostshell_ros.nodes.dashboard.access import Access, Record, Visitor, unreachable
 from ghostshell_ros.nodes.dashboard.acts import Acts
 from ghostshell_ros.nodes.dashboard.halts import Halts
@@ -24,6 +26,7 @@ from ghostshell_ros.nodes.dashboard.robot_link import RobotLink
 from ghostshell_ros.nodes.dashboard.state import PageState, RobotPage, State
 from ghostshell_ros.runtime.data import data_folder, keys_folder
 from ghostshell_ros.runtime.node import Health, Level, NodeStartError, RuntimeNode
+from ghostshell_ros.wire.qos import DIAGNOSTICS
 from skill_kernel.config.yaml_text import private
 from skill_kernel.roles import Act, Keys, RoleError
 
@@ -67,7 +70,7 @@ class Dashboard(RuntimeNode):
         self._server: Server | None = None
         self._problem = ""
         self._watching = 0
-        self._shown: State = {}
+        self._health: Any = None
         self._frames = self.steady_timer(FRAME_S, self._show)
         self._frames.cancel()
         self.steady_timer(LOOK_S, self._look)
@@ -158,8 +161,25 @@ class Dashboard(RuntimeNode):
         elif ends:
             self._frames.cancel()
         if begins or ends:
+            self._hear_health(bool(clients))
             for link in self._robots.values():
                 link.look(bool(clients))
+            self._show()
+
+    def _hear_health(self, on: bool) -> None:
+        """Hear the reports of all nodes, or make them none."""
+        if self._health is not None:
+            self.destroy_subscription(self._health)
+            self._health = None
+        if on:
+            self._health = self.create_subscription(DiagnosticArray, "/diagnostics", self._on_health, DIAGNOSTICS)
+
+    def _on_health(self, message: DiagnosticArray) -> None:
+        """Hand on the reports of a robot's nodes to its page, and those of nodes that serve all robots to each."""
+        for name, link in self._robots.items():
+            own = [status for status in message.status if status.hardware_id in ("", name)]
+            if own:
+                link.reader.diagnostics(DiagnosticArray(status=own))
 
     def _show(self) -> None:
         """Show clients what is new."""

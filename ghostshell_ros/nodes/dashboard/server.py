@@ -39,6 +39,8 @@ MAX_WORDS = 8_000
 """Characters of an argument of an act, as of an instruction."""
 DID_S = 5.0
 """Time in which each act has its outcome."""
+FRESH_S = 0.5
+"""Time in which the first client gets a state that is current."""
 STUCK_S = 10.0
 """A client that takes nothing for so long is cut off."""
 TOKEN, VISITOR = "ghostshell.token", "ghostshell.visitor"
@@ -223,6 +225,9 @@ class Service:
         await socket.accept()
         self._clients += 1
         self._robots.look(self._clients)
+        if self._clients == 1:  # while nobody watched, nobody kept the state current
+            with suppress(asyncio.TimeoutError):
+                await asyncio.wait_for(self._page.later_than(self._page.rev), FRESH_S)
         client = Client(socket, self._page, self._access, self._robots)
         try:
             await client.serve()
@@ -247,7 +252,7 @@ class Service:
 
         with suppress(WebSocketDisconnect):
             while True:
-                asked = _json(await socket.receive_text())
+                asked = _json(await _text_of(socket))
                 if not isinstance(asked.get("robot"), str):
                     await socket.close(BAD_REQUEST, "no robot is named")
                     return
@@ -271,7 +276,7 @@ class Service:
         try:
             await socket.accept()
             number = 0
-            showing = asyncio.ensure_future(socket.receive_text())
+            showing = asyncio.ensure_future(_text_of(socket))
             while True:
                 made = asyncio.ensure_future(self._robots.frame(robot, camera, number))
                 await asyncio.wait({made, showing}, return_when=asyncio.FIRST_COMPLETED)
@@ -281,7 +286,7 @@ class Service:
                 number, picture = made.result()
                 await asyncio.wait_for(socket.send_bytes(picture), STUCK_S)
                 await asyncio.wait_for(showing, STUCK_S)
-                showing = asyncio.ensure_future(socket.receive_text())
+                showing = asyncio.ensure_future(_text_of(socket))
         except GONE:
             pass
         finally:
@@ -330,7 +335,7 @@ class Client:
 
     async def _receive(self) -> None:
         while True:
-            asked = _json(await self._socket.receive_text())
+            asked = _json(await _text_of(self._socket))
             if asked.get("t") != "do" or not isinstance(asked.get("id"), int):
                 return
             task = asyncio.create_task(self._do(asked, full=len(self._acts) >= MAX_ACTS))
@@ -363,6 +368,14 @@ class Client:
 
 def _text(message: dict[str, Any]) -> str:
     return json.dumps(message, ensure_ascii=False, allow_nan=False)
+
+
+async def _text_of(socket: WebSocket) -> str:
+    """Return the next message, "" for one that is no text. Raises WebSocketDisconnect."""
+    message = await socket.receive()
+    if message["type"] == "websocket.disconnect":
+        raise WebSocketDisconnect(message.get("code") or 1006)
+    return message.get("text") or ""
 
 
 def _json(text: str) -> dict[str, Any]:
