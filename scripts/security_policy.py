@@ -77,8 +77,10 @@ WAYS: Mapping[Act, Mapping[tuple[str, str], list[str]]] = {
     Act.SWITCH_OFF: {("services", "request"): ["compile_reflex"]},
     Act.APPROVE: {("services", "request"): ["compile_reflex"]},
     Act.INSTRUCT: {
-        ("services", "request"): ["control_process", "prescribe", "compile_reflex", "skill_kernel/reload_skills"],
-        ("topics", "publish"): ["instruction", "/instruction", "prescription", "cmd_vel"],
+        ("services", "request"): [
+            *("control_process", "prescribe", "compile_reflex", "skill_kernel/reload_skills", "answer_question")
+        ],
+        ("topics", "publish"): ["instruction", "/instruction", "prescription", "answer", "cmd_vel"],
         ("actions", "call"): ["run_task"],
     },
 }

@@ -26,7 +26,7 @@ from ghostshell_ros.navigation.motion import DriveMotion
 from ghostshell_ros.navigation.trip import TripCode
 from ghostshell_ros.robots.kalos.body import BLOCKED
 from planners.memory import Memory
-from skill_kernel.codes import MemoryCode
+from skill_kernel.codes import AskCode, MemoryCode
 from skill_kernel.observation.model import Pose
 from skill_kernel.observation.observer import Observer
 from skill_kernel.observation.odometry import Odometry
@@ -417,6 +417,12 @@ class Drivers:
             return MemoryAnswer(False, error_code=int(MemoryCode.MEMORY_UNAVAILABLE), error_msg=why)
         found = self._memory.ask(question, robot=self._building.robot.name)
         return MemoryAnswer(True, found.text, sources=tuple(record.text for record in found.sources))
+
+    def ask_human(self, *, timeout_s: float, stop: StopEvent, **_: Any) -> DriverResult:
+        """Nobody is there who would answer."""
+        waited = self._last(timeout_s, stop)
+        why = f"nobody answered within {timeout_s:g} s"
+        return waited if waited.cancelled else DriverResult(False, int(AskCode.NO_ANSWER), why)
 
     def _last(self, seconds: float, stop: StopEvent) -> DriverResult:
         end = self._clock.now() + seconds

@@ -92,7 +92,7 @@ AFTER_S, AT_REST_S = 0.6, 1.5
 REMEMBERED = ("T7", "A7")
 """Tasks that ask the memory."""
 OTHER = "channel_scheduler"
-ACTIONS = ("drive", "navigate_to", "set_posture", "speak", "play_sound", "memory")
+ACTIONS = ("drive", "navigate_to", "set_posture", "speak", "play_sound", "memory", "ask_human")
 PICTURES = Path("pictures")
 
 

@@ -38,6 +38,8 @@ TOPICS = (
     *(Topic(name, f"ghostshell/msg/{kind.__name__}", EVENTS) for kind, name in EVENT_TOPICS.items()),
     Topic("kernel_state", "ghostshell/msg/KernelState", LATCHED_BY_ANY),
     Topic("processes", "ghostshell/msg/ProcessArray", LATCHED_BY_ANY),
+    Topic("questions", "ghostshell/msg/QuestionArray", LATCHED_BY_ANY),
+    Topic("answer", "std_msgs/msg/String", INSTRUCTION),
     Topic("plans", "ghostshell/msg/Plan", PLANS),
     Topic("step_queue", "ghostshell/msg/StepQueue", QUEUES),
     Topic("prescriptions", "ghostshell/msg/PrescriptionArray", LATCHED),

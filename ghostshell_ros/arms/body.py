@@ -79,7 +79,14 @@ class ArmBody:
     """Do what a robot's arms can do with things, doors and drawers. It holds one thing at a time; one plan runs at a time."""
 
     def __init__(
-        self, *, robot: RobotConfig, move_joints: Action, senses: Senses, speak: Action | None = None, moveit: bool = False
+        self,
+        *,
+        robot: RobotConfig,
+        move_joints: Action,
+        senses: Senses,
+        speak: Action | None = None,
+        ask_human: Action | None = None,
+        moveit: bool = False,
     ) -> None:
         """Load the arms and their surroundings; with `moveit` the driver has MoveIt find their free ways.
 
@@ -100,7 +107,7 @@ class ArmBody:
                 side.arm.finds_ways = not moveit
         except (SceneryError, SurroundingsError, ArmError) as error:
             raise RobotConfigError(f"robot '{robot.name}', arms: {error}") from error
-        self.speak, self._move, self._senses = speak, move_joints, senses
+        self.speak, self.ask_human, self._move, self._senses = speak, ask_human, move_joints, senses
         self._drives = self.around.base.stop > self.around.base.start
         self._busy = threading.Lock()
         self._sent: dict[str, float] = {}

@@ -18,10 +18,11 @@ class MobileArmBody(ArmBody):
         navigate_to: Action,
         senses: Senses,
         speak: Action | None = None,
+        ask_human: Action | None = None,
         moveit: bool = False,
     ) -> None:
         """Take the body's parts. Raises RobotConfigError when its arms cannot be used."""
-        super().__init__(robot=robot, move_joints=move_joints, senses=senses, speak=speak, moveit=moveit)
+        super().__init__(robot=robot, move_joints=move_joints, senses=senses, speak=speak, ask_human=ask_human, moveit=moveit)
         self._navigate = navigate_to
 
     def go_to(self, point: str, stop: StopEvent) -> SkillReturn:

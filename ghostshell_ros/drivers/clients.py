@@ -9,6 +9,7 @@ from concurrent.futures import Future, wait
 from functools import partial
 from typing import Any
 
+from ghostshell.action import AskHuman
 from ghostshell.msg import DetectionArray
 from ghostshell.srv import QueryMemory
 from nav_msgs.msg import Odometry
@@ -41,6 +42,8 @@ MEMORY_WAIT_S = 0.5
 """Time a question waits for the memory to be discovered."""
 TELL_S = 0.2
 """Time between two looks at what a body tells of itself."""
+ASK = "ask_human"
+"""The action by which people are asked. No driver serves it, so nothing need be halted where it falls silent."""
 
 
 class BodyParts:
@@ -48,6 +51,7 @@ class BodyParts:
 
     An action that a driver of the robot serves is an `ActionCaller`; `senses` are `RosSenses`; `memory` is a `MemoryCaller`;
     `moveit` is whether the driver has MoveIt find ways of arms.
+    `ask_human` is an `ActionCaller` of whoever owns the robot's processes.
     All names are relative to the node's namespace, but for the fleet's service `/query_memory`. What a body tells of itself, as
     functions without arguments by topic in its attribute `states`, is published as a latched std_msgs/String at each change.
     """
@@ -73,6 +77,8 @@ class BodyParts:
                 given[name] = self._moveit
             elif name == "memory":
                 given[name] = MemoryCaller(self._node)
+            elif name == ASK:
+                given[name] = ActionCaller(self._node, AskHuman, ASK, self._states)
             elif name in self._robot.actions:
                 given[name] = self.action(name)
             elif parameter.default is parameter.empty and parameter.kind is not parameter.VAR_KEYWORD:
@@ -115,7 +121,7 @@ class BodyParts:
             self._node.call_later(LOOK_S, self._probe_drivers)
 
     def _unknown(self, body_class: Any, name: str) -> str:
-        known = [*self._robot.actions, "senses", "memory"]
+        known = [*self._robot.actions, "senses", "memory", ASK]
         hint = nearest(name, known) or f"; declare under drivers: who serves it (known: {', '.join(known)})"
         return (
             f"the body {body_class.__name__} of robot '{self._robot.name}' asks for '{name}', and no driver in the robot's "

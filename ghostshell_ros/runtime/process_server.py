@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Serve what people and programs use to have tasks done: instructions, the action `run_task`, control of processes, their
-state and their history on disk."""
+state, their questions and their history on disk."""
 
 import secrets
 from abc import abstractmethod
@@ -16,6 +16,7 @@ from function_tokens.scheduling.calls import TEXT
 from ghostshell_ros.runtime.data import data_folder
 from ghostshell_ros.runtime.goal_server import Goal, GoalServer
 from ghostshell_ros.runtime.node import Health, Level, RuntimeNode
+from ghostshell_ros.runtime.question_server import QuestionServer
 from ghostshell_ros.runtime.signing import Doorkeeper
 from ghostshell_ros.wire.events import CLEAR_HINT, EventWriter
 from ghostshell_ros.wire.process_messages import process_state, task_result
@@ -66,7 +67,8 @@ _PURPOSES = {
 class ProcessServer(RuntimeNode):
     """Serve the doors to the processes of a robot or a team, which a subclass owns.
 
-    Subscribes `instruction`, serves `run_task` and `control_process`, publishes `processes` and events. An instruction that is
+    Subscribes `instruction`, serves `run_task`, `control_process` and what people are asked by (`QuestionServer`), publishes
+    `processes` and events. An instruction that is
     nothing but a stop word is obeyed at once, without a model. One that only says what becomes of running tasks ("stop going to
     the kitchen", "wait", "go on") controls those and begins nothing. Every process and its history is kept in
     `<data>/processes/<robot>.sqlite3`; living ones of an earlier run come back paused by the user.
@@ -104,6 +106,10 @@ class ProcessServer(RuntimeNode):
         self.create_service(ControlProcess, "control_process", self._control)
         self._door = Doorkeeper(self, "run_task")
         GoalServer(self, RunTask, "run_task", on_goal=self._goal, on_cancel=self._cancel_goal)
+        self._questions = QuestionServer(
+            self, process=self._core.get, stops=self.stops, halt_refusal=self.halt_refusal, report=self._events.write
+        )
+        self.steady_timer(TICK_S, self._questions.tick)
         self.create_subscription(ProcessHeartbeat, "sender_heartbeat", partial(self._alive, SENDER), SENSORS)
 
     # -- what a subclass does -----------------------------------------------------------------------------------------
@@ -185,6 +191,7 @@ class ProcessServer(RuntimeNode):
                     status=process.status.name,
                 )
             )
+            self._questions.process_ended(process)
         self._tell_client(process)
         self._follow(process, fresh=fresh)
 
@@ -360,5 +367,5 @@ class ProcessServer(RuntimeNode):
 
 def call_purposes(registry: Iterable[Skill], text_skill: Skill | None) -> dict[str, CallPurpose]:
     """Return the functions of a robot with these skills that do not act."""
-    speaks = [skill.name for skill in registry if skill.speaks_text or skill is text_skill]
+    speaks = [skill.name for skill in registry if skill.speaks_text or skill.decides or skill is text_skill]
     return {**_PURPOSES, **dict.fromkeys(speaks, CallPurpose.SPEAK)}

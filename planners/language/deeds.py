@@ -80,8 +80,7 @@ class DeedReader:
 
     def __init__(self, parser: CommandParser) -> None:
         self._parser, self._matcher = parser, parser.matcher
-        acting = (e for e in self._matcher.entries if e.skill.name != MEMORY_SKILL and not e.skill.decides)
-        self._entries = {entry.skill.name: entry for entry in acting}
+        self._entries = {entry.skill.name: entry for entry in self._matcher.entries if entry.skill.name != MEMORY_SKILL}
         names = [({k.concept for k in e.name}, concept(e.verb)) for e in self._entries.values()]
         self._verbs = _DEEDS.union(verb for named, verb in names if verb in named) - _VAGUE
         self._objects = _DEEDS.union(DIRECTIONS, ("around",), *(named for named, _ in names)) - _VAGUE

@@ -624,7 +624,8 @@ class CommandParser:
         robot_name: str = "",
     ) -> None:
         self.options = options or GrammarOptions()
-        self.matcher = Matcher(skills, self.options.limits, sleep=self.options.tag("sleep"))
+        commands = [skill for skill in skills if not skill.decides]  # who only gives commands needs no answer to go on by
+        self.matcher = Matcher(commands, self.options.limits, sleep=self.options.tag("sleep"))
         self.routines = {_routine_key(r.name): r.name for r in routines}
         """A routine's name by the words of it."""
         self.robot_name, self.names = robot_name, frozenset(w.text for w in words_of(clean(robot_name)))

@@ -4,6 +4,8 @@
 Pure and on an injected clock, on one thread.
 """
 
+import re
+import secrets
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -72,6 +74,11 @@ class OpenQuestion:
         return f"{self.question_id} “{self.text}”{f' ({or_(self.choices)})' if self.choices else ''}"
 
 
+def new_id() -> str:
+    """Return a random id of a question, which no word is taken for."""
+    return f"{secrets.randbelow(10)}{secrets.randbelow(16**3):03x}"
+
+
 class Questions:
     """Ask and answer. `chosen(text, choices)` returns the one choice that an answer means, None for none or several."""
 
@@ -79,9 +86,9 @@ class Questions:
         self,
         *,
         now: Callable[[], float],
-        new_id: Callable[[], str],
         chosen: Callable[[str, Sequence[str]], str | None],
         on_change: Callable[[], None] = lambda: None,
+        new_id: Callable[[], str] = new_id,
     ) -> None:
         self._now, self._new_id, self._chosen, self._on_change = now, new_id, chosen, on_change
         self._open: dict[str, OpenQuestion] = {}
@@ -181,6 +188,12 @@ class Questions:
             self._ended.popitem(last=False)
         self._on_change()
         asked.on_end(end)
+
+
+def named(words: Sequence[str]) -> tuple[str, str]:
+    """Return the id with which an answer begins, "" for none, and the answer behind it."""
+    has_id = bool(words) and re.fullmatch(r"\d[0-9a-f]{3}", words[0].removesuffix(":")) is not None
+    return (words[0].removesuffix(":") if has_id else "", " ".join(words[1:] if has_id else words))
 
 
 def or_(choices: Sequence[str]) -> str:

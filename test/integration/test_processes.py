@@ -16,9 +16,10 @@ from typing import Any
 
 import pytest
 import yaml
-from ghostshell.msg import LlmChunk, ProcessArray, ProcessState
-from ghostshell.srv import ControlProcess
+from ghostshell.msg import LlmChunk, ProcessArray, ProcessState, Question, QuestionArray
+from ghostshell.srv import AnswerQuestion, ControlProcess
 from process_robot import ROBOT_YAML
+from std_msgs.msg import String
 
 from bench.simulated_model.model_server import ModelServer, RecordedRequest
 from ghostshell_ros.nodes.action_planner import node as action_planner
@@ -26,8 +27,9 @@ from ghostshell_ros.nodes.action_planner import planned_process
 from ghostshell_ros.nodes.process_scheduler.node import ProcessSchedulerNode
 from ghostshell_ros.runtime.node import Level, RuntimeNode
 from ghostshell_ros.runtime.node_runtime import NodeHost
+from ghostshell_ros.runtime.signing import signed
 from ghostshell_ros.wire.events import EventWriter
-from ghostshell_ros.wire.qos import LATCHED, STREAM
+from ghostshell_ros.wire.qos import INSTRUCTION, LATCHED, STREAM
 from pipeline_support import Observer
 from ros_support import ROOT, Processes, wait_until
 from skill_kernel.codes import CallCode, Outcome, TaskCode
@@ -37,6 +39,7 @@ from skill_kernel.roles import Role
 NEVER_S = 3600.0
 STOP, PAUSE, RESUME = ControlProcess.Request.STOP, ControlProcess.Request.PAUSE, ControlProcess.Request.RESUME
 WALK, LONG_WALK = '<walk seconds="0.3"/>', '<walk seconds="30"/>'
+ASK = '<ask choices="yes,no">Shall I open the door?</ask><walk seconds="30"/>'
 HOP, WAVE = '<hop seconds="30"/>', '<wave seconds="30"/>'
 
 
@@ -47,6 +50,9 @@ class Several:
         self.namespace = f"/several{os.getpid()}_{id(self) % 10000}"
         self.nodes = Processes(self.namespace)
         self.watch = Observer(self.namespace)
+        self.questions: list[Question] = []
+        self.watch.create_subscription(QuestionArray, "questions", lambda m: setattr(self, "questions", m.questions), LATCHED)
+        self.answers = self.watch.create_client(AnswerQuestion, "answer_question")
         self.server = server
         self._host = NodeHost([self.watch])
         self._robot, self._models = folder / "several.yaml", folder / "models.yaml"
@@ -123,6 +129,15 @@ class Several:
     def calls(self, process_id: str) -> list[RunEvent]:
         return self.watch.of(process_id, CallKind.ENDED)
 
+    def asked(self) -> Question:
+        """Wait for the one open question."""
+        wait_until(lambda: len(self.questions) == 1, 5.0, "a question is open")
+        return self.questions[0]
+
+    def answer(self, question_id: str, text: str, role: Role = Role.OPERATOR) -> Any:
+        request = AnswerQuestion.Request(question_id=question_id, text=text)
+        return self.watch.ask(self.answers, signed(self.watch, "answer_question", request, role))
+
     def quiet(self) -> None:
         """End whatever lives."""
         for process in self.watch.processes:
@@ -143,7 +158,7 @@ class Several:
 def answer(request: RecordedRequest) -> str:
     """Return what the model writes for the last word of the instruction; in a plan made anew, the short form."""
     text = request.last_user_text
-    words = {"patrol": LONG_WALK, "hop": HOP, "wave": WAVE, "walk": WALK}
+    words = {"door": ASK, "patrol": LONG_WALK, "hop": HOP, "wave": WAVE, "walk": WALK}
     found = next((tags for word, tags in words.items() if word in text.rsplit("\n", 2)[-1] or f'{word}"' in text[-40:]), "Yes.")
     return found if "RESULTS" not in text else "<walk seconds='0.1'/>"
 
@@ -298,6 +313,69 @@ def test_the_command_line_shows_and_stops_processes(robot: Several) -> None:
     assert robot.state(patrol, ProcessState.STOPPED) and robot.state(wave, ProcessState.STOPPED)
 
 
+def test_a_person_is_asked_and_the_next_turn_begins_with_the_answer(robot: Several) -> None:
+    process_id = robot.begin("open the door")
+    question = robot.asked()
+    assert (question.process_id, question.text, question.choices) == (process_id, "Shall I open the door?", ["yes", "no"])
+    refused = robot.answer(question.id, "yes, but slowly")
+    assert refused.error_code == AnswerQuestion.Request.BAD_ANSWER and "yes or no" in refused.error_msg
+    refused = robot.answer(question.id, "yes", Role.VIEWER)
+    assert refused.error_code == AnswerQuestion.Request.NOT_PERMITTED and "operator may" in refused.error_msg
+    command = [sys.executable, "-m", "ghostshell_ros.cli.main", "answer", "Yes,", "please", "--robot", robot.namespace]
+    told = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=30, check=False)
+    assert (told.returncode, told.stdout) == (0, "Shall I open the door?: yes\n"), told
+    robot.state(process_id, ProcessState.SUCCESS)
+    calls = [(call.function, call.outcome, call.told) for call in robot.calls(process_id) if call.function != "text"]
+    assert calls[0][:2] == ("ask", Outcome.DONE) and "yes" in calls[0][2]
+    assert [c[:2] for c in calls[1:]] == [("walk", Outcome.DROPPED), ("walk", Outcome.DONE)], (
+        "written before the answer was known"
+    )
+    assert '"yes"' in robot.server.requests[-1].last_user_text and robot.questions == []
+
+
+def test_of_two_answers_at_once_one_counts_and_an_anonymous_one_by_the_topic_does(robot: Several) -> None:
+    first = robot.begin("open the door")
+    question = robot.asked()
+    requests = [AnswerQuestion.Request(question_id=question.id, text=text) for text in ("yes", "no")]
+    answers: list[Any] = []
+    for request in requests:
+        robot.watch.call_soon(
+            lambda r=request: robot.answers.call_async(r).add_done_callback(lambda f: answers.append(f.result()))
+        )
+    wait_until(lambda: len(answers) == 2, 5.0, "both are answered")
+    taken, late = sorted(answers, key=lambda a: not a.success)
+    assert taken.success and late.error_code == AnswerQuestion.Request.NO_SUCH_QUESTION
+    assert f"“{taken.answer}” by somebody who proves no role" in late.error_msg
+    robot.state(first, ProcessState.SUCCESS)
+    second = robot.begin("open the door")
+    question = robot.asked()
+    topic = robot.watch.create_publisher(String, "answer", INSTRUCTION)
+    wait_until(topic.get_subscription_count, 5.0, "the topic is heard")
+    topic.publish(String(data=f"{question.id}: no"))
+    robot.state(second, ProcessState.SUCCESS)
+    assert "no" in robot.calls(second)[0].told
+
+
+def test_a_question_ends_with_its_process_and_a_stop_word_as_an_answer_halts(robot: Several) -> None:
+    process_id = robot.begin("open the door")
+    question = robot.asked()
+    assert robot.control(PAUSE, process_id).success
+    wait_until(lambda: not robot.questions, 3.0, "a paused process asks nothing")
+    assert robot.control(RESUME, process_id).success
+    again = robot.asked()
+    assert again.id != question.id
+    assert robot.control(STOP, process_id).success
+    robot.state(process_id, ProcessState.STOPPED)
+    assert robot.questions == []
+    late = robot.answer(again.id, "yes")
+    assert late.error_code == AnswerQuestion.Request.NO_SUCH_QUESTION and "has ended" in late.error_msg
+    process_id = robot.begin("open the door")
+    stopped = robot.answer(robot.asked().id, "Stop, please!")
+    assert stopped.success and "halted" in stopped.error_msg and robot.questions == []
+    assert robot.state(process_id, ProcessState.STOPPED).error_code == TaskCode.ROBOT_HALTED
+    wait_until(lambda: robot.watch.kernel and not robot.watch.kernel.running, 3.0, "nothing waits any more")
+
+
 @pytest.fixture
 def plan(ros: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, host: Callable[..., Any]) -> Callable[..., Observer]:
     """Return a planner that is given a process, before a parser that does `read(chunk)`."""
@@ -420,12 +498,17 @@ def test_after_a_crash_every_process_is_there_and_none_runs_until_the_user_says_
         done = robot.begin("walk")
         robot.state(done, ProcessState.SUCCESS)
         patrol, wave = robot.begin("patrol", call="walk"), robot.begin("wave", call="wave")
-        wait_until(lambda: watch.kernel and len(watch.kernel.running) == 2, 3.0, "both run")
+        door = robot.begin("open the door")
+        question = robot.asked()
+        wait_until(lambda: watch.kernel and len(watch.kernel.running) == 3, 3.0, "all run")
         asked = len(server.requests)
         assert robot.mind is not None
         robot.mind.kill()
         wait_until(lambda: watch.kernel and not watch.kernel.running, 3.0, "the kernel stopped what nobody answers for")
         robot.start_mind()
+        wait_until(lambda: not robot.questions, 3.0, "nobody waits for the answer")
+        assert robot.answer(question.id, "yes").error_code == AnswerQuestion.Request.NO_SUCH_QUESTION
+        assert robot.control(STOP, door).success
         for name in (patrol, wave):
             state = robot.state(name, ProcessState.PAUSED)
             assert state.pause_causes == ["user"] and "resume or stop" in state.message

@@ -87,6 +87,7 @@ class FakeDrivers:
         self.known: tuple[str, ...] = ()
         self.answers_cancel = True
         self.remembered: str | None = "I remember nothing of that."
+        self.answer: str | None = None
         self.refusals = 0
         """So often a text is refused, because another one is being said."""
         self.picture: Any = np.zeros((24, 32, 3), np.uint8)
@@ -167,6 +168,16 @@ class FakeDrivers:
             return MemoryAnswer(False, error_code=565, error_msg="the memory is not there; is it running?")
         return MemoryAnswer(True, self.remembered)
 
+    def ask_human(self, *, timeout_s: float, stop: Any, **goal: Any) -> DriverResult:
+        """Answer after a second, where somebody is there."""
+        self.calls.append(("ask_human", {**goal, "timeout_s": timeout_s}))
+        waited = self._last(timeout_s if self.answer is None else 1.0, stop)
+        if waited.cancelled:
+            return waited
+        if self.answer is None:
+            return DriverResult(False, 540, f"nobody answered within {timeout_s:g} s")
+        return DriverResult(True, values={"answer": self.answer, "by": "operator"})
+
     def odometry(self) -> Pose2D:
         return Pose2D(self.world.x, self.world.y, math.remainder(self.world.yaw, math.tau))
 
@@ -199,13 +210,15 @@ class Kalos:
         self.body = KalosBody(
             **{
                 name: partial(self._act, name)
-                for name in ("drive", "navigate_to", "set_posture", "speak", "play_sound", "memory")
+                for name in ("drive", "navigate_to", "set_posture", "speak", "play_sound", "memory", "ask_human")
             },
             senses=self.drivers,
             now=lambda: self.world.now,
             wall=lambda: 1_700_000_000.25,
             pictures=pictures,
         )
+
+    process_id = "p"
 
     def _act(self, name: str, /, *arguments: Any, **goal: Any) -> Any:
         """Through the name, so that a test may put something else in its place."""
@@ -222,7 +235,8 @@ class Kalos:
         """As a composite skill calls another: with the same events."""
         skill = registry().get(name)
         assert skill is not None, name
-        content = {skill.content: iter([arguments.pop(skill.content)])} if skill.content else {}
+        text = arguments.pop(skill.content, "") if skill.content else ""
+        content = {skill.content: iter([text]) if skill.content_streams else text} if skill.content else {}
         bound = bind_typed(skill, arguments, config().limits).values
         given = {"body": self.body, "kernel": self, "stop_evt": self.stop, "pause_evt": self.pause, "until_reset": False}
         function: Callable[..., SkillReturn] = skill.function

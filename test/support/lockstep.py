@@ -14,7 +14,7 @@ from ghostshell_ros.drivers.faces import FACES, draw
 from ghostshell_ros.drivers.speech import SpeechTiming
 from ghostshell_ros.drivers.tunes import TUNES
 from ghostshell_ros.sim.world import SimWorld
-from skill_kernel.codes import MemoryCode
+from skill_kernel.codes import AskCode, MemoryCode
 from skill_kernel.robot import JointConfig
 from skill_kernel.skills.drivers import DriverResult, MemoryAnswer, Pose2D, StopEvent
 
@@ -72,7 +72,7 @@ class SimDrivers:
     def parts(self) -> dict[str, Any]:
         """Return what a body's constructor may name, by name."""
         actions = {name: getattr(self, name) for name in ("move_joints", "speak", "play_sound", "show_face")}
-        return {**actions, "senses": self, "memory": self.query_memory}
+        return {**actions, "senses": self, "memory": self.query_memory, "ask_human": self.ask_human}
 
     def move_joints(self, *, trajectory: Mapping[str, Any], stop: StopEvent, goal_tolerance: float = 0.0) -> DriverResult:
         """Play a trajectory; a fault of it is a result with MoveJoints' code."""
@@ -131,6 +131,12 @@ class SimDrivers:
         """There is no memory here."""
         why = "there is no memory in the simulation in lock step; ask one by the node memory"
         return MemoryAnswer(False, error_code=int(MemoryCode.MEMORY_UNAVAILABLE), error_msg=why)
+
+    def ask_human(self, *, timeout_s: float, stop: StopEvent, **_: Any) -> DriverResult:
+        """Nobody is there who would answer."""
+        waited = self._pass(timeout_s, stop)
+        why = f"nobody answered within {timeout_s:g} s"
+        return waited if waited.cancelled else DriverResult(False, int(AskCode.NO_ANSWER), why)
 
     def odometry(self) -> Pose2D | None:
         """Return the base's pose, or None if the robot is to have none."""

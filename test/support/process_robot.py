@@ -7,7 +7,9 @@ import threading
 import time
 from typing import Any
 
+from ghostshell_ros.robots.asking import ask as ask
 from skill_kernel import ContentStream, SkillReturn, robot_skill
+from skill_kernel.skills.drivers import Action
 
 ROBOT_YAML = """
 name: several
@@ -25,7 +27,10 @@ STOP_S = 0.2
 
 
 class NoBody:
-    """Nothing to move."""
+    """Nothing to move, and somebody to ask."""
+
+    def __init__(self, *, ask_human: Action) -> None:
+        self.ask_human = ask_human
 
 
 def _act(seconds: float, stop_evt: threading.Event, pause_evt: Any = None) -> SkillReturn:

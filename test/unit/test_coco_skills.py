@@ -45,8 +45,9 @@ FUNCTIONS = {
 REQUIRED = {"ear_swing": {"side": "left"}, "speak": {"text": "Hello, I am CoCo. I can dance!"}}
 
 
-def test_the_functions_and_their_parameters_are_the_published_ones() -> None:
-    assert {skill.name: tuple(skill.signature.parameters) for skill in registry()} == FUNCTIONS
+def test_the_functions_and_their_parameters_are_the_published_ones_and_the_question_that_every_robot_has() -> None:
+    every_robots = {"ask": ("question", "choices")}
+    assert {skill.name: tuple(skill.signature.parameters) for skill in registry()} == FUNCTIONS | every_robots
 
 
 def test_every_skill_is_described_interruptible_bounded_and_on_a_channel_of_the_robot() -> None:

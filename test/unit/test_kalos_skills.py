@@ -29,6 +29,7 @@ PAUSABLE = {
     "approach",
     "follow",
     "speak",
+    "ask",
 }
 OTHERS = {"stand", "sit", "nod", "bark", "query_memory"}
 WALKS = [
@@ -46,6 +47,7 @@ WALKS = [
     ("bark", {"times": 8}),
     ("query_memory", {"question": "How many places have you explored?"}),
     ("speak", {"text": "A long sentence that is worth saying at length."}),
+    ("ask", {"question": "Shall I?"}),
 ]
 
 
@@ -91,6 +93,28 @@ def test_an_answer_that_cannot_be_said_at_once_is_said_when_the_other_text_is_ov
     kalos.drivers.remembered = None
     result = kalos.run("query_memory", question="Who did you see?")
     assert not result.ok and result.error_code == 565 and "running" in result.message
+
+
+def test_the_answer_of_a_person_is_the_result_of_the_question_which_is_said_aloud() -> None:
+    kalos = Kalos()
+    kalos.drivers.answer = "yes"
+    result = kalos.run("ask", question="Shall I open the door?", choices="yes, no")
+    assert result.ok and (result.message, result.value) == ("yes", "yes")
+    said, (name, goal) = kalos.drivers.calls
+    assert said == ("speak", "Shall I open the door?") and name == "ask_human"
+    goal.pop("timeout_s")
+    assert goal == {"process_id": "p", "question": "Shall I open the door?", "choices": ["yes", "no"]}
+
+
+def test_a_question_that_nobody_answers_is_a_failure_and_one_of_a_paused_call_is_taken_back_and_asked_again() -> None:
+    kalos = Kalos()
+    result = kalos.run("ask", question="Shall I?")
+    assert not result.ok and not result.interrupted and result.error_code == 540
+    kalos = Kalos()
+    kalos.drivers.answer = "go on"
+    result = kalos.run("ask", question="What now?", pause=(1.5, 40.0))
+    assert result.message == "go on" and kalos.world.now == pytest.approx(41.0, abs=0.1)
+    assert [c[0] for c in kalos.drivers.calls] == ["speak", "ask_human", "ask_human"] and len(kalos.pause.rests) == 1
 
 
 def test_a_walk_paused_at_a_metre_and_a_half_goes_on_with_the_half_that_remains() -> None:

@@ -23,7 +23,7 @@ from skill_kernel.observation.accessors import accessors_of
 from skill_kernel.robot import RobotConfig
 from skill_kernel.skills.registry import SkillRegistry
 
-MOST = {"kalos": {"s1": 2000, "s2": 2050, "s1p": 520}, "coco": {"s1": 2400, "s2": 2450, "s1p": 700}}
+MOST = {"kalos": {"s1": 2050, "s2": 2050, "s1p": 520}, "coco": {"s1": 2400, "s2": 2450, "s1p": 700}}
 """Tokens of a front with its examples, about."""
 
 

@@ -24,6 +24,8 @@ from skill_kernel.processes.questions import (
     AskError,
     QuestionEnd,
     Questions,
+    named,
+    new_id,
 )
 
 
@@ -142,6 +144,15 @@ def test_who_hears_of_an_end_may_ask_again_at_once() -> None:
     assert [q.question_id for q in desk.questions.open] == again, "a new question is not the ended process's old one"
 
 
+def test_who_hears_of_an_end_may_end_others_which_end_once_all_the_same() -> None:
+    desk = Desk()
+    other: list[str] = []
+    desk.questions.ask("One?", on_end=lambda end: desk.questions.withdraw(other[0], "it hung on the other one"))
+    other.append(desk.ask("Two?"))
+    desk.questions.end_all(AskCode.ROBOT_HALTED, "halted")
+    assert desk.ended(other[0]).code is AskCode.CANCELLED
+
+
 PLAIN = {
     "Yes.": "yes",
     "sure": "yes",
@@ -164,10 +175,18 @@ def test_a_plain_yes_or_no_is_read_and_anything_more_is_not(said: str) -> None:
     assert chosen(said, ("yes", "no")) == PLAIN[said] and not is_stop(said)
 
 
+def test_an_answer_may_begin_with_the_id_of_its_question_and_no_word_is_one() -> None:
+    ids = [new_id() for _ in range(200)]
+    assert [named([one, "yes", "please"]) for one in ids] == [(one, "yes please") for one in ids]
+    assert named(["3fa2:", "no"]) == ("3fa2", "no") and named(["feed", "the", "dog"]) == ("", "feed the dog")
+    assert named([]) == ("", "")
+
+
 def test_a_short_answer_is_never_taken_for_a_longer_word() -> None:
     assert chosen("no", ("now", "later")) is None and chosen("lock", ("unlock", "leave")) is None
     assert chosen("yeah", ("yes", "sure")) is None and chosen("不", ("不是", "不要")) is None
     assert chosen("左边吧", ("左边", "右边")) == "左边"
+    assert chosen("red", ("the red", "a red")) is None and chosen("the red", ("the red", "a red")) == "the red"
 
 
 STEPS = st.lists(

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from ghostshell_ros.arms.scenery import Scenery
 from ghostshell_ros.arms.skills import arm_skills
+from ghostshell_ros.robots.asking import ask as ask
 
 BENCH = Scenery.read(Path(__file__).with_name("workbench.xml"))
 

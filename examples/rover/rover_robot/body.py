@@ -20,8 +20,9 @@ TAKEN_OVER_S = 0.5
 class RoverBody:
     """Built once by the skill kernel, with the actions that it names; skills get it as `body`."""
 
-    def __init__(self, *, drive: Action, navigate_to: Action, dock: Action, speak: Action) -> None:
-        self._drive, self._navigate_to, self._dock, self.speak = drive, navigate_to, dock, speak
+    def __init__(self, *, drive: Action, navigate_to: Action, dock: Action, speak: Action, ask_human: Action) -> None:
+        self._drive, self._navigate_to, self._dock = drive, navigate_to, dock
+        self.speak, self.ask_human = speak, ask_human
 
     def drive(self, metres: float, stop: StopEvent) -> DriverResult:
         """Straight on, backward if negative. Blocks; ends within 0.2 s of `stop`."""

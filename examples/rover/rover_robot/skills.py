@@ -10,6 +10,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from ghostshell_ros.robots.asking import ask as ask
 from rover_robot.body import RoverBody, outcome
 from skill_kernel import Content, Limited, SkillReturn, robot_skill
 from skill_kernel.robot import RobotConfig

@@ -6,6 +6,7 @@ from pathlib import Path
 from ghostshell_ros.arms.scenery import Scenery
 from ghostshell_ros.arms.skills import arm_skills
 from ghostshell_ros.arms.skills import speak as speak
+from ghostshell_ros.robots.asking import ask as ask
 
 KITCHEN = Scenery.read(Path(__file__).parents[2] / "sim" / "worlds" / "kitchen.xml")
 DRAWERS = ("drawer_top", "drawer_middle")

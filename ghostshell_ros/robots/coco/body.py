@@ -53,10 +53,18 @@ class CocoBody:
     """
 
     def __init__(
-        self, *, move_joints: Action, speak: Action, play_sound: Action, show_face: Action, senses: Senses, memory: Memory
+        self,
+        *,
+        move_joints: Action,
+        speak: Action,
+        play_sound: Action,
+        show_face: Action,
+        senses: Senses,
+        memory: Memory,
+        ask_human: Action,
     ) -> None:
         self.move_joints, self.speak, self.play_sound, self.show_face = move_joints, speak, play_sound, show_face
-        self.senses, self.memory = senses, memory
+        self.senses, self.memory, self.ask_human = senses, memory, ask_human
         self.voice = Voice()
         self._commanded: dict[str, float] = {}
 

@@ -6,50 +6,13 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from threading import Event
 from typing import Any, Literal
 
 from ghostshell_ros.navigation.motion import seen_from
+from ghostshell_ros.robots.control import Control
 from ghostshell_ros.runtime.data import data_folder
-from skill_kernel import PauseEvent
 from skill_kernel.skills.drivers import Action, Detection, DriverResult, Memory, Pose2D, Senses, StopEvent, map_pose
 from skill_kernel.skills.skill import SkillReturn
-
-PAUSE_LOOK_S = 0.01
-"""Time between two looks at stop and pause; short, because a reflex waits for the pause of what it displaces."""
-
-
-class Control:
-    """Tell drivers to stop while the call is paused or to end. `rested_s` is how long the call was paused so far."""
-
-    def __init__(self, stop: Event, pause: PauseEvent, now: Callable[[], float] = time.monotonic) -> None:
-        self._stop, self._pause, self.now = stop, pause, now
-        self.rested_s = 0.0
-
-    @property
-    def stopped(self) -> bool:
-        """Return whether the call is to end."""
-        return self._stop.is_set()
-
-    def is_set(self) -> bool:
-        """Return whether the call is paused or to end."""
-        return self._stop.is_set() or self._pause.is_set()
-
-    def wait(self, timeout: float | None = None) -> bool:
-        """Wait until either is set, at most `timeout` seconds; without one, a minute."""
-        end = self.now() + (60.0 if timeout is None else timeout)
-        while not self.is_set() and (left := end - self.now()) > 0:
-            self._stop.wait(min(left, PAUSE_LOOK_S))
-        return self.is_set()
-
-    def go_on(self) -> bool:
-        """Rest while the call is paused, the body standing still; false when the call is to end."""
-        while self._pause.is_set() and not self._stop.is_set():
-            since = self.now()
-            self._pause.rest()
-            self.rested_s += self.now() - since
-        return not self._stop.is_set()
-
 
 Axis = Literal["distance", "lateral", "turn"]
 
@@ -94,12 +57,14 @@ class KalosBody:
         play_sound: Action,
         senses: Senses,
         memory: Memory,
+        ask_human: Action,
         now: Callable[[], float] = time.monotonic,
         wall: Callable[[], float] = time.time,
         pictures: Path | None = None,
     ) -> None:
         self.drive, self.navigate_to, self.set_posture = drive, navigate_to, set_posture
         self.speak, self.play_sound, self.senses, self.memory = speak, play_sound, senses, memory
+        self.ask_human = ask_human
         self.now, self.wall = now, wall
         self.pictures = pictures if pictures is not None else data_folder() / "kalos" / "pictures"
         self._standing = False

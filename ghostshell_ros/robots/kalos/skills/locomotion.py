@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
 
 from pydantic import Field
 
-from ghostshell_ros.robots.kalos.body import Control, KalosBody
+from ghostshell_ros.robots.control import Control
+from ghostshell_ros.robots.kalos.body import KalosBody
 from skill_kernel import Limited, PauseEvent, SkillReturn, robot_skill
 from skill_kernel.config.observation import Track
 from skill_kernel.kernel.kernel import SkillCaller

@@ -7,7 +7,8 @@ from threading import Event
 from typing import Literal
 
 from ghostshell_ros.navigation.motion import composed, seen_from
-from ghostshell_ros.robots.kalos.body import BLOCKED, FRESH_S, SURE, Control, KalosBody, SkillEnd
+from ghostshell_ros.robots.control import Control
+from ghostshell_ros.robots.kalos.body import BLOCKED, FRESH_S, SURE, KalosBody, SkillEnd
 from ghostshell_ros.robots.kalos.skills.locomotion import PLACES, STOP_S, Near, Seconds, Thing
 from skill_kernel import PauseEvent, SkillReturn, robot_skill
 from skill_kernel.config.yaml_text import private

@@ -8,7 +8,8 @@ from pydantic import Field
 
 from ghostshell_ros.drivers.speech import say, speaking_s
 from ghostshell_ros.drivers.tunes import TUNES
-from ghostshell_ros.robots.kalos.body import Control, KalosBody
+from ghostshell_ros.robots.control import Control
+from ghostshell_ros.robots.kalos.body import KalosBody
 from skill_kernel import ContentStream, PauseEvent, SkillReturn, robot_skill
 from skill_kernel.skills.drivers import DriverResult, outcome
 
