@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import typer
+from ghostshell.srv import AnswerQuestion
 from std_msgs.msg import Bool
 
 from ghostshell_ros import halt_door
@@ -24,13 +25,18 @@ from ghostshell_ros.cli.run_view import RunScreen
 from ghostshell_ros.cli.say import Robot, Wait
 from ghostshell_ros.cli.skills import phrases_of, told_skills
 from ghostshell_ros.runtime.data import data_folder
-from ghostshell_ros.runtime.service_client import HaltClient
+from ghostshell_ros.runtime.service_client import HaltClient, ServiceClient
+from ghostshell_ros.runtime.signing import signed
 from ghostshell_ros.wire.qos import LATCHED
 from planners.language.stop_words import is_stop
+from skill_kernel.processes.questions import named
+from skill_kernel.roles import Act, key_role
 
 HELP = {
     "stop": "halt the robot at once, as does every other stop word; `stop ID` only ends one process",
     "clear": "clear the halt, so that the robot takes instructions again",
+    "answer": "answer what the robot asks, or the question whose ID follows. While one is open a line answers it; `!` before a "
+    "line makes that an instruction",
     "ps": "show what runs, waits or is paused",
     "pause": "pause what moves the body, or the process whose ID follows",
     "resume": "let a paused task go on",
@@ -43,6 +49,10 @@ _ARGUMENT = re.compile(r"-{1,2}[a-z]\S*|[0-9a-f]{4,16}")
 """An option, or the beginning of a process's id: "pause the music" is an instruction."""
 _PREFIX = re.compile(r"(?:\./)?ghostshell +")
 """The commands of a shell, as messages name them."""
+INSTRUCTS = "!"
+"""Sign before a line that is no answer."""
+ANSWERED_S = 5.0
+"""A robot that does not confirm an answer within this time has perhaps not got it."""
 CONFIRMED_S = 1.0
 """A halt that the gate does not confirm within this time is told to a person."""
 LOOK_S = 0.1
@@ -84,12 +94,27 @@ class ChatClient(RobotClient):
         super().__init__(robot, everything=True)
         self.halted = False
         self.halting = HaltClient(self, lambda: self.halted)
+        self._answers = ServiceClient(self, AnswerQuestion, "answer_question")
+        self._answers.prove(lambda: AnswerQuestion.Request(question_id="nobody's"))
         self.create_subscription(Bool, "halted", self._on_halted, LATCHED)
 
     def _on_halted(self, message: Bool) -> None:
         self.halted = message.data
         if self.halted:
             self.halting.confirmed()
+
+    def answer(self, question_id: str, text: str, tell: Callable[[str], object]) -> None:
+        """Answer a question, "" = the only one; `tell` hears how that went. From any thread."""
+
+        def answered(response: AnswerQuestion.Response | None) -> None:
+            lost = "nothing says that the answer has arrived; if the question is still open, give it again"
+            told = lost if response is None else response.error_msg or f"answered: {response.answer}"
+            refused = response is not None and not response.success
+            tell(f"{told} (`!` before a line makes it an instruction)" if refused else told)
+
+        request = AnswerQuestion.Request(question_id=question_id, text=text)
+        request = signed(self, "answer_question", request, key_role(Act.INSTRUCT))
+        self.call_soon(lambda: self._answers.ask(request, answered, deadline_s=ANSWERED_S, wait_s=ANSWERED_S))
 
 
 class Conversation:
@@ -99,6 +124,8 @@ class Conversation:
     def __init__(self, client: ChatClient, screen: RunScreen, *, beside: bool = False) -> None:
         self.client, self._screen, self._beside = client, screen, beside
         self._follower, self._done, self._status = Follower(client, screen), threading.Event(), 0
+        self.begun_s = 0.0
+        """When the line that is obeyed next was begun, on the clock of the view."""
 
     def hold(self, read: Callable[[], str]) -> int:
         """Obey lines until there is none (EOFError), end what runs, and return the highest exit status of the tasks."""
@@ -129,19 +156,33 @@ class Conversation:
         rest = [self.client.view.process_of(word) or word for word in rest] if name in ("stop", "pause", "resume") else rest
         if is_stop(line, self.client.robot):
             self.halt(line)
+        elif self.answers(line, self.begun_s):
+            pass
         elif name in LEAVE and not rest:
             return False
         elif name == "help" and not rest:
             self.say("\n".join([*(f"{one:8} {does}" for one, does in HELP.items()), "Anything else is an instruction."]))
-        elif name in HELP and all(map(_ARGUMENT.fullmatch, rest)):
+        elif _is_command(name, rest):
             words = [name, *rest, *(("--robot", self.client.robot) if self.client.robot else ())]
             if self._beside:
                 threading.Thread(target=_run, args=(words,), name=name, daemon=True).start()
             else:
                 _run(words)
-        elif line:
+        elif line := line.removeprefix(INSTRUCTS).strip():
             self._screen.begin()
             self.client.send(line)
+        return True
+
+    def answers(self, line: str, begun_s: float) -> bool:
+        """Answer a question by a line, where it does: by the command `answer`, or any other while one is open that was shown
+        before the line was begun. Return whether it did."""
+        line = _PREFIX.sub("", line.strip())
+        view, (name, *rest) = self.client.view, line.split() or [""]
+        if name == "answer" and rest and view.questions:
+            question_id, line = named(rest)
+        elif not name or _is_command(name, rest) or line.startswith(INSTRUCTS) or not (question_id := view.asked(begun_s)):
+            return False
+        self.client.answer(question_id, line, self.say)
         return True
 
     def halt(self, line: str, *, show: bool = False) -> None:
@@ -197,6 +238,11 @@ class Conversation:
                     return
 
 
+def _is_command(name: str, rest: list[str]) -> bool:
+    """Return whether a word with what follows it is a command of the chat."""
+    return (name in HELP and all(map(_ARGUMENT.fullmatch, rest))) or (name in LEAVE and not rest)
+
+
 def _run(words: list[str]) -> None:
     """Run another command over the connection of the chat."""
     from ghostshell_ros.cli.main import app
@@ -214,7 +260,7 @@ def piped(conversation: Conversation) -> Iterator[Callable[[], str]]:
         for line in (raw.decode(errors="replace") for raw in sys.stdin.buffer):
             if is_stop(line, conversation.client.robot):
                 conversation.halt(line)
-            else:
+            elif not conversation.answers(line, conversation.client.now_s()):
                 arrived.put(line)
         arrived.put("")
 
@@ -260,6 +306,7 @@ def typed(conversation: Conversation) -> Iterator[Callable[[], str]]:
         """Halt before anything is drawn where the line is a stop word."""
         text, buffer = event.current_buffer.text, event.current_buffer
         if not is_stop(text, robot):
+            conversation.begun_s = line.begun_s
             buffer.validate_and_handle()
             return
         conversation.halt(text, show=True)
@@ -276,6 +323,8 @@ def typed(conversation: Conversation) -> Iterator[Callable[[], str]]:
         bottom_toolbar=conversation.doing,
         refresh_interval=TOOLBAR_S,
     )
+    line = Line(conversation.client.now_s)
+    session.default_buffer.on_text_changed += lambda buffer: line.changed(buffer.text)
     greetings = [f"{robot} listens. Type what it should do, or help; stop halts it."]
 
     def greet() -> None:
@@ -292,6 +341,19 @@ def typed(conversation: Conversation) -> Iterator[Callable[[], str]]:
 
     with patch_stdout(raw=True):
         yield read
+
+
+class Line:
+    """Follow a line that is typed: `begun_s` is when it got its first letter, by typing, pasting or from the history."""
+
+    def __init__(self, now_s: Callable[[], float]) -> None:
+        self._now_s, self._empty, self.begun_s = now_s, True, 0.0
+
+    def changed(self, text: str) -> None:
+        """Take the text as it is now."""
+        if text and self._empty:
+            self.begun_s = self._now_s()
+        self._empty = not text
 
 
 def completions(line: str, words: Iterable[str]) -> list[tuple[str, str]]:

@@ -195,10 +195,16 @@ class RobotClient(RunListener):
         sent.goal = self._task.send(
             signed(self, "run_task", goal, role),
             on_end=lambda end, result: self._ended(sent, end, result),
-            on_feedback=lambda feedback: setattr(sent, "process_id", feedback.state.process_id),
+            on_feedback=lambda feedback: self._began(sent, feedback.state.process_id),
         )
         if sent.why:
             sent.goal.cancel()
+
+    def _began(self, sent: Sent, process_id: str) -> None:
+        """Note the process of a task, and say at once that it is followed: from then on the robot misses who goes."""
+        fresh, sent.process_id = not sent.process_id, process_id
+        if fresh and not self.following.is_canceled():
+            self._tell()
 
     def _own(self, process_id: str) -> bool:
         return not process_id or any(process_id == sent.process_id for sent in self.sent)
@@ -269,11 +275,22 @@ class JsonScreen:
 
     def __init__(self, client: RobotClient) -> None:
         self._client, self._begun_s = client, client.now_s()
+        self._asked: set[str] = set()
+
+    def _own(self, process_id: str) -> bool:
+        return any(process_id == sent.process_id for sent in self._client.sent)
 
     def hear(self, kind: str, message: Any) -> None:
-        """Print an event; its keys are the fields of its message in `msg/`, but for empty ones."""
-        if kind == "event" and any(message.process_id == sent.process_id for sent in self._client.sent):
-            self.show(**event_keys(message), time_s=round(self._client.now_s() - self._begun_s, 3))
+        """Print an event, whose keys are the fields of its message in `msg/` but for empty ones, or a question."""
+        time_s = round(self._client.now_s() - self._begun_s, 3)
+        if kind == "event" and self._own(message.process_id):
+            self.show(**event_keys(message), time_s=time_s)
+        elif kind == "questions":
+            asked, self._asked = self._asked, {question.id for question in message.questions}
+            for q in message.questions:
+                if q.id not in asked and self._own(q.process_id):
+                    keys = {"id": q.id, "process_id": q.process_id, "text": q.text, "choices": list(q.choices)}
+                    self.show(type="question", **keys, time_s=time_s)
 
     def show(self, **keys: Any) -> None:
         """Print an object."""

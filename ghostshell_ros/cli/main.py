@@ -15,6 +15,7 @@ _COMMANDS = {
     "launch": "launch",
     "chat": "chat",
     "say": "say halt clear ps pause resume stop",
+    "answer": "answer",
     "skills": "skills reload",
     "grammar": "grammar",
     "teleop": "teleop",

@@ -7,7 +7,7 @@ import queue
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from ghostshell.msg import Plan, ProcessArray, ProcessState, ReflexStateArray, StepQueue, Subtask
+from ghostshell.msg import Plan, ProcessArray, ProcessState, Question, QuestionArray, ReflexStateArray, StepQueue, Subtask
 
 from function_tokens.run_model import REFLEX_ID, ProcessRun, RunModel, call_label, reflex_name, runs
 from function_tokens.scheduling.queues import MOST_SHOWN
@@ -30,6 +30,7 @@ from skill_kernel.events import (
     StreamKind,
 )
 from skill_kernel.processes.process import ProcessSource, ProcessStatus, usage_of
+from skill_kernel.processes.questions import or_
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -70,7 +71,8 @@ PLAN_NEWS = {
 
 
 class RunListener(RuntimeNode):
-    """Subscribe to one robot's run; put each message into `inbox` with its kind: event, processes, plan, queue, reflexes."""
+    """Subscribe to one robot's run; put each message into `inbox` with its kind: event, processes, plan, queue, reflexes,
+    questions."""
 
     def __init__(self, robot: str, name: str = "ghostshell_watch") -> None:
         super().__init__(name, namespace=robot, **OF_A_COMMAND)
@@ -81,6 +83,7 @@ class RunListener(RuntimeNode):
             ("plan", Plan, "plans", PLANS),
             ("queue", StepQueue, "step_queue", QUEUES),
             ("reflexes", ReflexStateArray, "reflex_states", LATCHED),
+            ("questions", QuestionArray, "questions", LATCHED),
         ):
             self.create_subscription(type_, topic, lambda m, kind=kind: self.heard(kind, m), qos)
 
@@ -115,6 +118,8 @@ class RunView:
         self._errors: dict[tuple[str, str], float] = {}
         self._holders: dict[str, str] = {}
         """Processes that keep a part of the body from others, by those."""
+        self.questions: dict[str, float] = {}
+        """Open questions by their ids, with the time since when they are shown."""
 
     def number(self, process_id: str) -> int:
         """Return the display number of a process, in order of first appearance."""
@@ -131,6 +136,8 @@ class RunView:
         if kind == "reflexes":
             self.model.reflexes = {r.name: r.sentence for r in message.reflexes}
             return []
+        if kind == "questions":
+            return self._questions(message, now_s)
         process_id = message.process_id
         if not self._shows(process_id) or process_id in (self._past or ()):
             return []
@@ -172,6 +179,18 @@ class RunView:
                 note = f": {error}" if error else ""
                 lines += self._numbered(p.process_id, f"{status}{f' ({why})' if why else ''}{note}")
         return lines
+
+    def _questions(self, message: QuestionArray, now_s: float) -> list[str]:
+        """Return a line for each new question; how one ended is told by the call that asked it."""
+        asked = [q for q in message.questions if self._shows(q.process_id) and q.process_id not in (self._past or ())]
+        fresh = [q for q in asked if q.id not in self.questions]
+        self.questions = {q.id: self.questions.get(q.id, now_s) for q in asked}
+        return [line for q in fresh for line in self._numbered(q.process_id, question_line(q))]
+
+    def asked(self, before_s: float) -> str:
+        """Return the id of the only open question if it was shown before a time, "" for none."""
+        only = self.questions if len(self.questions) == 1 else {}
+        return next((question_id for question_id, shown_s in only.items() if shown_s < before_s), "")
 
     def plan(self, plan: Plan, now_s: float) -> str:
         """Take a plan of System 2. Return the line where it differs from the one before."""
@@ -379,6 +398,12 @@ class RunScreen:
             self._waits_s = AGAIN_S
             if text := self.view.waiting(now_s) or waiting:
                 self.say(f"{now_s - self._begun_s:8.2f} s  … {text}")
+
+
+def question_line(question: Question) -> str:
+    """Return an open question in a line, with how it is answered."""
+    choices = f" ({or_(question.choices)})" if question.choices else ""
+    return f"asks: {question.text}{choices}; answer it: ghostshell answer {question.id} …"
 
 
 def counted(number: int, what: str) -> str:

@@ -10,9 +10,11 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from ghostshell.msg import Question, QuestionArray
 
 from ghostshell_ros.cli import chat
 from ghostshell_ros.cli.chat import Conversation, _run, completions, history_file
+from ghostshell_ros.cli.run_view import RunView
 from ghostshell_ros.cli.skills import phrases_of, skill_of
 from ghostshell_ros.cli.teleop import Keyboard, goes_on
 from ghostshell_ros.nodes.skill_kernel.node import _info
@@ -31,7 +33,10 @@ def obeyed(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
 
 
 def conversation(done: list[Any], *, beside: bool = False) -> Conversation:
-    client: Any = SimpleNamespace(robot="coco", send=done.append, view=SimpleNamespace(process_of={"9": "f00c1234"}.get))
+    view = RunView()
+    view._numbers["f00c1234"] = 9
+    answer = lambda question_id, text, tell: done.append((question_id, text))  # noqa: E731
+    client: Any = SimpleNamespace(robot="coco", send=done.append, answer=answer, view=view)
     screen: Any = SimpleNamespace(say=lambda text: None, begin=lambda: None)
     return Conversation(client, screen, beside=beside)
 
@@ -58,6 +63,50 @@ def conversation(done: list[Any], *, beside: bool = False) -> Conversation:
 def test_a_line_is_a_halt_a_command_or_an_instruction(line: str, does: Any, obeyed: list[Any]) -> None:
     assert conversation(obeyed).obey(line) is True
     assert obeyed == [does]
+
+
+def asked(*ids: str, process_id: str = "") -> QuestionArray:
+    questions = [Question(id=one, process_id=process_id, text="Shall I?", choices=["yes", "no"]) for one in ids]
+    return QuestionArray(questions=questions)
+
+
+def test_a_line_answers_the_only_open_question_where_it_was_begun_after_that_was_shown(obeyed: list[Any]) -> None:
+    talk = conversation(obeyed)
+    (shown,) = talk.client.view.hear("questions", asked("3fa2"), 5.0)
+    assert "asks: Shall I? (yes or no)" in shown and "ghostshell answer 3fa2" in shown
+    assert talk.client.view.hear("questions", asked("3fa2"), 6.0) == [], "it is shown once"
+    for begun_s, line in ((4.9, "nod"), (5.1, "yes, please"), (5.1, "! nod twice"), (5.1, "stop"), (5.1, "ps")):
+        talk.begun_s = begun_s
+        assert talk.obey(line)
+    assert obeyed == ["nod", ("3fa2", "yes, please"), "nod twice", "halt", ("ps", "--robot", "coco")]
+
+
+def test_with_several_open_only_the_command_answers_and_names_which(obeyed: list[Any]) -> None:
+    talk = conversation(obeyed)
+    talk.client.view.hear("questions", asked("3fa2", "1eef"), 5.0)
+    talk.begun_s = 6.0
+    for line in ("yes", "answer 1eef yes", "ghostshell answer 3fa2 no", "answer yes"):
+        talk.obey(line)
+    assert obeyed == ["yes", ("1eef", "yes"), ("3fa2", "no"), ("", "yes")]
+    talk.client.view.hear("questions", asked(), 7.0)
+    talk.obey("answer the phone")
+    assert obeyed[-1] == "answer the phone"
+
+
+def test_a_line_is_begun_with_its_first_letter_typed_or_pasted() -> None:
+    clock = iter(range(1, 9))
+    line = chat.Line(lambda: float(next(clock)))
+    seen = []
+    for text in ("y", "ye", "yes", "", "", "pasted whole", "pasted whole!"):
+        line.changed(text)
+        seen.append(line.begun_s)
+    assert seen == [1, 1, 1, 1, 1, 2, 2]
+
+
+def test_a_question_of_somebody_elses_task_is_not_shown_to_who_follows_his_own() -> None:
+    view = RunView(shows=lambda process_id: process_id == "own")
+    assert view.hear("questions", asked("3fa2", process_id="other"), 1.0) == [] and view.questions == {}
+    assert len(view.hear("questions", asked("1eef", process_id="own"), 2.0)) == 1
 
 
 def test_a_stop_word_is_heard_while_a_command_waits_for_its_answer(obeyed: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
