@@ -40,7 +40,7 @@ _ClassPath = Annotated[str, shaped(rf"({_MODULE}:{_NAME})?", "not a class writte
 _NodeName = Annotated[str, shaped(_NAME, "not a node's name of letters, digits and underscores")]
 _ActionName = Annotated[str, shaped(_NAME, "not an action's name of letters, digits and underscores")]
 _ActionType = Annotated[str, shaped(r"[a-z]\w*/action/[A-Z]\w*", "not an interface written as 'package/action/Name'")]
-AnswerKind: TypeAlias = Literal["stream", "first", "plan", "steps"]
+AnswerKind: TypeAlias = Literal["stream", "first", "plan", "steps", "console"]
 _Range = Annotated[tuple[float, float], AfterValidator(_ordered_range)]
 
 
@@ -174,7 +174,8 @@ class RobotConfig(Section):
     first_actions: tuple[str, ...] = ()
     """Skills with which a process may begin before it is planned: safe, reversible, and promising nothing; empty for none."""
     examples: Annotated[dict[AnswerKind, dict[str, str]], BeforeValidator(_empty)] = Field(default_factory=dict)
-    """Answers that prompts show, by what they answer: whole streams, first actions, plans of System 2, steps of System 1."""
+    """Answers that prompts show, by what they answer: whole streams, first actions, plans of System 2, steps of System 1, and
+    whole interactions at a console by a name of their own."""
     resume_motion: Annotated[str, AfterValidator(_way_back)] = ""
     """Call that brings the robot to where it stood, with {x_m}, {y_m} and {yaw_deg} of its pose; empty for none."""
     _folder: Path = PrivateAttr(default_factory=Path)

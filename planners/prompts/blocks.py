@@ -63,6 +63,8 @@ class Layer(str, Enum):
     SUMMARIZER = "summarizer"
     PLANNER = "planner"
     CRITIC = "critic"
+    CONSOLE = "console"
+    FUNCTIONS = "functions"
 
     def __str__(self) -> str:
         return self.value

@@ -112,7 +112,7 @@ class Sandbox:
     """
 
     def __init__(self, functions: Collection[str], limits: Limits = LIMITS) -> None:
-        self._functions, self._limits = functions, limits
+        self.functions, self._limits = functions, limits
         self._monty = _library()
         self._pool = self._monty.Monty(
             binary_path=Path(sysconfig.get_path("scripts")) / "monty",
@@ -151,6 +151,11 @@ class Sandbox:
         """End the statement whatever it catches; the console goes on as it was before it."""
         return self._undo("KeyboardInterrupt", why)
 
+    def forget(self) -> None:
+        """Forget all variables."""
+        self._close_session()
+        self._kept = b""
+
     def dump(self) -> bytes:
         """Return the state, also of a statement that waits for the host; `restore` goes on from it, in any process."""
         state: bytes = self._waiting.dump() if self._waiting is not None else self._open().dump()
@@ -159,9 +164,8 @@ class Sandbox:
     def restore(self, state: bytes, kept: bytes = b"") -> HostCall | None:
         """Go on from a state of `dump`; `kept` is the one before the statement that waits, if one does. Return what it waits
         for. Raises SandboxError for a state that cannot be read."""
-        self._close_session()
-        self._kept = b""
-        session = self._open()
+        self.forget()
+        session = self._begin()
         self._printed, self._stops = self._monty.CollectString(max_bytes=1 << 20), 0
         try:
             if not kept:
@@ -178,7 +182,7 @@ class Sandbox:
 
     @property
     def kept(self) -> bytes:
-        """Return the state after the last statement; b"" before the first."""
+        """Return the state after the last statement; b"" before anything was run."""
         return self._kept
 
     def close(self) -> None:
@@ -191,8 +195,21 @@ class Sandbox:
     # -- the interpreter ----------------------------------------------------------------------------------------------
 
     def _open(self) -> Any:
-        if self._session is not None:
-            return self._session
+        """Return the session, a new one with what is kept where there is none."""
+        if self._session is None:
+            session = self._begin()
+            if not self._kept:
+                self._kept = session.dump()
+                return session
+            try:
+                session.load_session(self._kept)
+            except (self._monty.MontyError, RuntimeError):
+                # It cannot hold what it held; without its variables it can go on.
+                self.forget()
+                return self._open()
+        return self._session
+
+    def _begin(self) -> Any:
         try:
             if not self._entered:
                 self._pool.__enter__()
@@ -214,14 +231,6 @@ class Sandbox:
             for name, value in _PROCESS.items():
                 resource.prlimit(pid, getattr(resource, f"RLIMIT_{name}"), (value, value))
         self._session = session
-        if self._kept:
-            try:
-                session.load_session(self._kept)
-            except (self._monty.MontyError, RuntimeError):
-                # It cannot hold what it held; without its variables it can go on.
-                self._kept = b""
-                self._close_session()
-                return self._open()
         return session
 
     def _close_session(self) -> None:
@@ -283,13 +292,13 @@ class Sandbox:
             return False
         if snapshot.is_os_function:
             return snapshot.function_name in _SLEEPS
-        return snapshot.function_name in self._functions
+        return snapshot.function_name in self.functions
 
     def _refused(self, snapshot: Any) -> Any:
         """Go on without what the statement asked for; a function that there is may be handed on as a value."""
         if isinstance(snapshot, self._monty.NameLookupSnapshot):
             name = snapshot.variable_name
-            return snapshot.resume(value=_named(name)) if name in self._functions else snapshot.resume()
+            return snapshot.resume(value=_named(name)) if name in self.functions else snapshot.resume()
         if snapshot.is_os_function:
             return snapshot.resume_not_handled()
         return snapshot.resume({"exc_type": "NameError", "message": f"name '{snapshot.function_name}' is not defined"})

@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Choose the interactions that are most like the present one, by what people say in them (section 3.4)."""
+
+from __future__ import annotations
+
+import re
+import zlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from planners.strategies.console.transcript import instructions, read
+
+DECAY = 0.6
+"""Weight of an utterance against that of the one after it (equation 6)."""
+DIMENSIONS = 512
+_WORD = re.compile(r"\w+")
+_PART = 3
+"""Characters of the parts of words that are compared, so that "blocks" is like "block"; one of Chinese."""
+
+Embed = Callable[[str], NDArray[np.float64]]
+"""Maps a sentence to a vector of length 1; the nearer in meaning, the nearer in angle."""
+
+
+@lru_cache(maxsize=4096)
+def word_embedding(sentence: str) -> NDArray[np.float64]:
+    """Return a sentence as a vector of length 1 of its words and their parts, hashed (`Embed`). It knows no synonyms."""
+    vector = np.zeros(DIMENSIONS)
+    for word in _WORD.findall(sentence.lower()):
+        weight = 1.0 if len(word) > 2 or not word.isascii() else 0.3
+        parts = [word[i : i + _PART] for i in range(len(word) - _PART + 1)] if word.isascii() else list(word)
+        for feature, worth in [(f"={word}", weight), *((part, weight / len(parts)) for part in parts)]:
+            vector[zlib.crc32(feature.encode()) % DIMENSIONS] += worth
+    length = float(np.linalg.norm(vector))
+    vector = vector / length if length else vector
+    vector.setflags(write=False)
+    return vector
+
+
+@dataclass(frozen=True)
+class Example:
+    """Hold an interaction as a console shows it. `source`: where it is from."""
+
+    text: str
+    source: str = ""
+    said: tuple[str, ...] = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "said", tuple(instructions(read(self.text))))
+
+
+def similarity(said: Sequence[str], example: Example, embed: Embed) -> float:
+    """Return how like an example is to what was said, the oldest first (equations 6 and 7); minus infinity where nothing is."""
+    if not said or not example.said:
+        return float("-inf")
+    now = np.sum([DECAY**i * embed(sentence) for i, sentence in enumerate(reversed(said))], axis=0)
+    return max(float(now @ embed(sentence)) for sentence in example.said)
+
+
+def most_similar(said: Sequence[str], examples: Sequence[Example], count: int, embed: Embed = word_embedding) -> list[Example]:
+    """Return the examples most like what was said, the most similar last; of equal ones the later one is nearer the end."""
+    ranked = sorted(range(len(examples)), key=lambda i: (similarity(said, examples[i], embed), i))
+    return [examples[i] for i in ranked[max(0, len(ranked) - count) :]]

@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Take the next statement from what a model writes at the prompt: it writes on, and invents what the console would answer."""
+
+from __future__ import annotations
+
+from planners.models.model_call import without_thoughts
+from planners.strategies.console.transcript import MORE, PROMPT
+
+FENCE = "```"
+INDENT = "    "
+
+
+def statement(reply: str) -> str:
+    """Return the first statement of a reply; empty where there is none. What follows it is invented output.
+
+    It is the first line, and those that begin with `...`, that follow a line ending with `:` or a backslash, or that go on
+    indented by four spaces.
+    """
+    lines = _begun(without_thoughts(reply)).split("\n")
+    taken = [lines[0]]
+    demanded = lines[0].endswith((":", "\\"))
+    bare = False
+    for line in lines[1:]:
+        bare = (bare or demanded) and line.startswith(INDENT)
+        if line.startswith((PROMPT, FENCE)) or not (demanded or bare or line.startswith(MORE)):
+            break
+        code = line.removeprefix(MORE).removeprefix(" ") if line.startswith(MORE) else line
+        taken.append(code)
+        demanded = code.endswith((":", "\\"))
+    return "\n".join(taken).rstrip()
+
+
+def complete(reply: str) -> bool:
+    """Return whether a reply goes on behind its first statement: no more of it is needed."""
+    begun = _begun(without_thoughts(reply))
+    return any(f"\n{end}" in begun for end in (PROMPT, FENCE)) and bool(statement(reply))
+
+
+def is_comment(code: str) -> bool:
+    """Return whether a statement is one line that does nothing."""
+    return "\n" not in code and code.startswith("#")
+
+
+def unfenced(answer: str) -> str:
+    """Return the code of an answer without the fence around it and what stands outside of it."""
+    text = without_thoughts(answer).strip()
+    if FENCE in text:
+        text = text.partition(FENCE)[2].partition("\n")[2].partition(FENCE)[0]
+    return text.strip()
+
+
+def _begun(reply: str) -> str:
+    """Return a reply without what models put before their statement: blanks, a fence, the prompt itself."""
+    text = reply.lstrip()
+    if text.startswith(FENCE):
+        text = text.partition("\n")[2].lstrip()
+    return text.removeprefix(PROMPT).lstrip().rstrip("\n")

@@ -1,0 +1,173 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Hold one console: its interpreter, its transcript and what it waits for, kept in a file so that it outlives its node."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+from collections.abc import Collection
+from contextlib import suppress
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from planners.strategies.console.errors import ErrorBook
+from planners.strategies.console.functions import bound_names
+from planners.strategies.console.sandbox import HostCall, Raised, Ran, Sandbox, SandboxError, Step
+from planners.strategies.console.transcript import Entry, shown
+from skill_kernel.config.yaml_text import private
+
+VERSION = 1
+MAX_ENTRIES = 500
+"""Statements that a console keeps, the newest."""
+STILL_RUNS = "# It still runs, for another task."
+
+
+class Session:
+    """Hold one console. `run`, `answer`, `refuse`, `break_off` and `open` block, and are called one after the other; they keep
+    the console in its file before they return. All else may be read between them."""
+
+    def __init__(self, functions: Collection[str], file: Path | None = None, entries: Collection[Entry] = ()) -> None:
+        self._sandbox = Sandbox(functions)
+        self.file = file
+        self.entries = list(entries)
+        self.names: set[str] = set()
+        """Names that its statements bound."""
+        self.call: HostCall | None = None
+        """What its statement waits for."""
+        self.spent = ""
+        """The last error, once errors of its kind have been told often enough."""
+        self._code = self._hint = ""
+        self._errors = ErrorBook()
+
+    @property
+    def busy(self) -> bool:
+        """Return whether a statement has begun and not ended."""
+        return bool(self._code)
+
+    # -- statements ---------------------------------------------------------------------------------------------------
+
+    def run(self, code: str) -> Step:
+        """Run a statement until it ends or waits. Raises SandboxError."""
+        self._code, self.spent = code, ""
+        return self._take(self._sandbox.run(code))
+
+    def answer(self, value: Any) -> Step:
+        """Let the function that it waits for return a value."""
+        return self._take(self._sandbox.answer(value))
+
+    def refuse(self, kind: str, message: str) -> Step:
+        """Let the function that it waits for raise an exception. One of the kind RuntimeError is a hint: its sentence says what
+        is wrong and what to do."""
+        self._hint = message if kind == "RuntimeError" else ""
+        return self._take(self._sandbox.refuse(kind, message))
+
+    def break_off(self, why: str) -> Step:
+        """End the statement, whatever it catches; what it had assigned is undone."""
+        return self._take(self._sandbox.break_off(why), counts=False)
+
+    def offer(self, functions: Collection[str]) -> None:
+        """Let statements call these functions from now on, and no others."""
+        self._sandbox.functions = functions
+
+    def reset(self) -> None:
+        """Forget all that was written, and the variables."""
+        self.entries.clear()
+        self.names.clear()
+        self._errors.reset()
+        self._sandbox.forget()
+
+    def note(self, code: str) -> None:
+        """Take down a line that does nothing."""
+        self.entries.append(Entry(code))
+
+    def _take(self, step: Step, *, counts: bool = True) -> Step:
+        self.call = step if isinstance(step, HostCall) else None
+        if isinstance(step, Ran):
+            self._errors.reset()
+            self._end(shown(step.printed, step.shown))
+        elif isinstance(step, Raised):
+            hint = step.kind == "RuntimeError" and bool(self._hint) and step.message == self._hint
+            told = self._errors.told(step, hint=hint) if counts else f"{step.kind}: {' '.join(step.message.split())}"
+            self.spent = "" if told is not None else f"{step.kind}: {step.message}"
+            self._end(shown(step.printed, told if told is not None else self.spent))
+        self.keep()
+        return step
+
+    def _end(self, output: str) -> None:
+        self.names |= bound_names(self._code)
+        self.entries.append(Entry(self._code, output))
+        del self.entries[:-MAX_ENTRIES]
+        self._code = self._hint = ""
+
+    # -- the file -----------------------------------------------------------------------------------------------------
+
+    def keep(self) -> None:
+        """Keep it as it is now. A file that cannot be written is done without: the console only does not outlive its node."""
+        if self.file is None:
+            return
+        with suppress(OSError, SandboxError):
+            self.file.parent.mkdir(parents=True, exist_ok=True)
+            new = self.file.with_suffix(".new")
+            with open(new, "w", encoding="utf-8", opener=private) as out:
+                out.write(json.dumps(self._state()))
+            os.replace(new, self.file)
+
+    def move(self, file: Path | None) -> None:
+        """Keep it under another name from now on."""
+        old, self.file = self.file, file
+        self.keep()
+        if old is not None and old != file:
+            old.unlink(missing_ok=True)
+
+    def _state(self) -> dict[str, Any]:
+        return {
+            "version": VERSION,
+            "entries": [[entry.code, entry.output] for entry in self.entries],
+            "names": sorted(self.names),
+            "code": self._code,
+            "call": asdict(self.call) if self.call is not None else None,
+            "state": _text(self._sandbox.dump()) if self.call is not None else "",
+            "kept": _text(self._sandbox.kept),
+        }
+
+    @classmethod
+    def open(cls, functions: Collection[str], file: Path) -> Session | None:
+        """Return the console that a file holds, in mid-statement if it was; None where there is none that can be read."""
+        try:
+            told = json.loads(file.read_text(encoding="utf-8"))
+            if told["version"] != VERSION:
+                return None
+            session = cls(functions, file, [Entry(str(code), str(output)) for code, output in told["entries"]])
+            session.names = {str(name) for name in told["names"]}
+            state, kept = _bytes(told["state"]), _bytes(told["kept"])
+            if state:
+                session.call = session._sandbox.restore(state, kept)
+                session._code = str(told["code"])
+            elif kept:
+                session._sandbox.restore(kept)
+        except (OSError, ValueError, KeyError, TypeError, SandboxError):
+            return None
+        return session
+
+    def fork(self, functions: Collection[str]) -> Session:
+        """Return a console of its own that begins with what this one has done; it knows of what still runs here."""
+        running = [Entry(self._code, STILL_RUNS)] if self._code else []
+        other = Session(functions, None, [*self.entries, *running])
+        other.names = set(self.names)
+        if self._sandbox.kept:
+            other._sandbox.restore(self._sandbox.kept)
+        return other
+
+    def close(self) -> None:
+        """End its interpreter."""
+        self._sandbox.close()
+
+
+def _text(state: bytes) -> str:
+    return base64.b64encode(state).decode()
+
+
+def _bytes(text: str) -> bytes:
+    return base64.b64decode(text)
