@@ -28,7 +28,7 @@ setup(
     license="Apache-2.0",
     python_requires=">=3.10",
     packages=find_packages(include=[pattern for core in PACKAGES for pattern in (core, f"{core}.*")]),
-    package_data={"": ["*.txt", "*.sql", "*.yaml"]},
+    package_data={"": ["*.txt", "*.sql", "*.yaml", "*.html", "*.js", "*.css", "*.svg"]},
     install_requires=[line for line in run if line and not line.startswith("#")],
     distclass=CoresOnly,
 )

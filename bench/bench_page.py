@@ -1,0 +1,300 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Measure the operator's page on a robot at rest: click to gate with clients that watch, a camera from its topic to a client,
+what the page costs, its return after a kill, and a robot's answers with many clients.
+
+A camera's picture is one that this program publishes and whose pixels hold its number, so that a client knows when it was
+taken. The processor's time is counted in the page's process; the other figures are as slow as a busy machine makes them.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import signal
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from subprocess import PIPE, Popen
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+import numpy as np
+import rclpy
+from ghostshell.msg import Notice
+from ghostshell.srv import ControlHalt
+from PIL import Image
+from rclpy.signals import SignalHandlerOptions
+from sensor_msgs.msg import Image as ImageMsg
+from websockets.exceptions import WebSocketException
+from websockets.sync.client import ClientConnection, connect
+
+from bench.bench_weight import COMMAND, cpu_s, name_of, processes_below, pss_mb
+from bench.common import Table, Target, arguments, percentile, report
+from ghostshell_ros.wire.images import to_message
+from ghostshell_ros.wire.qos import EVENTS, IMAGES
+
+UP_S = 90.0
+CAMERA = "bench/camera/image_raw"
+BLOCK, BITS = 40, 12
+"""Side of the square that holds a bit of a picture's number [px], and their number."""
+HZ = 20.0
+MANY = 20
+
+
+class Link:
+    """Speak to the page as a browser does."""
+
+    def __init__(self, address: str) -> None:
+        self._host, self._token = address.split("/")[2], address.rpartition("=")[2]
+
+    def open(self, path: str = "/ws") -> ClientConnection:
+        """Return a WebSocket of the page."""
+        cookie = {"Cookie": f"ghostshell-{self._host.rpartition(':')[2]}={self._token}"}
+        options: dict[str, Any] = {"compression": None, "proxy": None, "max_size": None}
+        return connect(f"ws://{self._host}{path}", origin=f"http://{self._host}", additional_headers=cookie, **options)  # type: ignore[arg-type]
+
+
+@contextmanager
+def launched(robot: str) -> Iterator[tuple[int, Link]]:
+    """Bring a robot up: the process of its page, and a way to that."""
+    with tempfile.TemporaryDirectory() as data:
+        launch = Popen([COMMAND, "launch", robot], env={**os.environ, "GHOSTSHELL_DATA": data}, stdout=PIPE, text=True)
+        assert launch.stdout is not None
+        try:
+            address = next(line for line in launch.stdout if "page: " in line).rpartition("page: ")[2].strip()
+            threading.Thread(target=launch.stdout.read, daemon=True).start()
+            yield launch.pid, Link(address)
+        finally:
+            launch.send_signal(signal.SIGINT)
+            launch.wait(30.0)
+
+
+def page_of(launch: int) -> int:
+    """Return the process of the page that a launch has started."""
+    return next(pid for pid in processes_below(launch) if name_of(pid) == "dashboard")
+
+
+def heard(link: ClientConnection, robot: str, wanted: Any, within_s: float = 10.0) -> float:
+    """Return the time at which the page says that a robot's halt is on or not."""
+    end_s = time.monotonic() + within_s
+    while (left_s := end_s - time.monotonic()) > 0:
+        message = json.loads(link.recv(left_s))
+        for path, value in message.get("set", ()):
+            if (
+                path[:3] == ["robots", robot, "halted"]
+                and (value if path[3:] == ["on"] else not path[3:] and value["on"]) is wanted
+            ):
+                return time.monotonic()
+    raise TimeoutError(f"the page did not say that halted is {wanted}")
+
+
+def clicks(link: Link, robot: str, count: int) -> tuple[list[float], list[float]]:
+    """Return the milliseconds from a click to what the gate has confirmed, and to the page's latched state."""
+    gate_ms, state_ms = [], []
+    with ExitStack() as opened:
+        watching = [opened.enter_context(link.open()) for _ in range(4)]
+        for one in watching[1:]:
+            threading.Thread(target=_read, args=(one,), daemon=True).start()
+        clear, halts = watching[0], opened.enter_context(link.open("/halt"))
+        numbers = opened.enter_context(_numbers(robot))
+        for n in range(count):
+            began = time.monotonic()
+            halts.send(json.dumps({"robot": robot, "cause": "page"}))
+            answer = json.loads(halts.recv(5.0))
+            assert answer["ok"], answer
+            gate_ms.append(1e3 * (time.monotonic() - began))
+            state_ms.append(1e3 * (heard(clear, robot, True) - began))
+            clear.send(json.dumps({"t": "do", "id": n, "act": "clear", "robot": robot, "number": next(numbers)}))
+            heard(clear, robot, False)
+            time.sleep(0.3)
+    return gate_ms, state_ms
+
+
+@contextmanager
+def _numbers(robot: str) -> Iterator[Iterator[int]]:
+    """Yield the numbers of the newest halts, as the gate tells them."""
+    node = rclpy.create_node("bench_page_gate")
+    client = node.create_client(ControlHalt, f"/{robot}/control_halt")
+
+    def ask() -> Iterator[int]:
+        while True:
+            asked = client.call_async(ControlHalt.Request(command=ControlHalt.Request.LOOK))
+            rclpy.spin_until_future_complete(node, asked, timeout_sec=1.0)
+            if asked.done():
+                yield asked.result().number
+
+    client.wait_for_service(10.0)
+    yield ask()
+    node.destroy_node()
+
+
+def _read(link: ClientConnection) -> None:
+    with suppress_gone():
+        while True:
+            link.recv()
+
+
+@contextmanager
+def suppress_gone() -> Iterator[None]:
+    """Go on where a connection has ended."""
+    try:
+        yield
+    except (WebSocketException, OSError, EOFError):
+        pass
+
+
+class Camera:
+    """Publish pictures whose pixels hold their number, and remember when each was taken."""
+
+    def __init__(self) -> None:
+        self._node = rclpy.create_node("bench_page_camera")
+        self._pictures = self._node.create_publisher(ImageMsg, f"/{CAMERA}", IMAGES)
+        self._known = self._node.create_publisher(Notice, "/bench/events/notices", EVENTS)
+        self.taken: dict[int, float] = {}
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._film, daemon=True)
+        self._thread.start()
+
+    def _film(self) -> None:
+        number = 0
+        while not self._ended.wait(1 / HZ):
+            number = (number + 1) % 2**BITS
+            pixels = np.random.default_rng(number).integers(0, 255, (480, 640, 3), dtype=np.uint8) // 4 + 60
+            for bit in range(BITS):
+                pixels[:BLOCK, bit * BLOCK : (bit + 1) * BLOCK] = 255 if number >> bit & 1 else 0
+            self.taken[number] = time.monotonic()
+            self._pictures.publish(to_message(pixels, self._node.get_clock().now().to_msg(), "bench"))
+
+    def close(self) -> None:
+        """Film no more."""
+        self._ended.set()
+        self._thread.join()
+        self._node.destroy_node()
+
+
+def number_of(jpeg: bytes) -> int:
+    """Return the number that a picture holds."""
+    pixels = np.asarray(Image.open(io.BytesIO(jpeg)).convert("L"))
+    return sum(1 << bit for bit in range(BITS) if pixels[BLOCK // 2, bit * BLOCK + BLOCK // 2] > 127)
+
+
+def pictures(link: Link, seconds: float) -> tuple[list[float], int]:
+    """Return the milliseconds from a picture's publication until a client has decoded it, and how many were published."""
+    camera, found = Camera(), []
+    try:
+        with link.open() as state:
+            end_s = time.monotonic() + 15.0
+            while time.monotonic() < end_s and "camera/image_raw" not in state.recv(5.0).partition('"bench"')[2]:
+                pass
+            with link.open(f"/camera/{CAMERA}") as eye:
+                end_s, first = time.monotonic() + seconds, len(camera.taken)
+                while time.monotonic() < end_s:
+                    number = number_of(eye.recv(5.0))  # type: ignore[arg-type]
+                    found.append(1e3 * (time.monotonic() - camera.taken[number]))
+                    eye.send("ok")
+                return found, len(camera.taken) - first
+    finally:
+        camera.close()
+
+
+def returned_s(link: Link, launch: int) -> float:
+    """Return the seconds from a kill of the page's process until a client has a state with a robot again."""
+    with link.open() as state:
+        state.recv(5.0)
+        began = time.monotonic()
+        os.kill(page_of(launch), signal.SIGKILL)
+    while True:
+        with suppress_gone(), link.open() as again:
+            while '"link"' not in again.recv(5.0):
+                pass
+            return time.monotonic() - began
+        time.sleep(0.05)
+
+
+def answers_ms(link: Link, robot: str, count: int) -> list[float]:
+    """Return the milliseconds until the robot says that it has begun a task."""
+    found = []
+    with link.open() as state:
+        for n in range(count):
+            began = time.monotonic()
+            state.send(json.dumps({"t": "do", "id": n, "act": "instruct", "robot": robot, "text": "wait 0.1 s"}))
+            while (told := json.loads(state.recv(10.0)))["t"] != "did":
+                pass
+            assert told["ok"], told
+            found.append(1e3 * (time.monotonic() - began))
+            time.sleep(0.5)
+    return found
+
+
+def main() -> int:
+    """Measure the page of a robot."""
+    parser = arguments(__doc__)
+    parser.add_argument("robot", nargs="?", default="coco")
+    parser.add_argument("--clicks", type=int, default=200)
+    parser.add_argument("--seconds", type=float, default=30.0, help="of pictures, and of each count of processor time [s]")
+    parser.add_argument("--answers", type=int, default=20, help="tasks without and with many clients")
+    options = parser.parse_args()
+    os.environ.setdefault("ROS_DOMAIN_ID", str(1 + os.getpid() % 100))
+    rclpy.init(signal_handler_options=SignalHandlerOptions.NO)
+    load = os.getloadavg()[0]
+    with launched(options.robot) as (launch, link):
+        time.sleep(20.0)
+        alone = share(page_of(launch), options.seconds)
+        with link.open() as state:
+            threading.Thread(target=_read, args=(state,), daemon=True).start()
+            time.sleep(5.0)
+            watched = share(page_of(launch), options.seconds)
+        gate_ms, state_ms = clicks(link, options.robot, options.clicks)
+        shown_ms, published = pictures(link, options.seconds)
+        before = answers_ms(link, options.robot, options.answers)
+        with ExitStack() as opened:
+            for _ in range(MANY):
+                one = opened.enter_context(link.open())
+                threading.Thread(target=_read, args=(one,), daemon=True).start()
+            time.sleep(2.0)
+            with_many = answers_ms(link, options.robot, options.answers)
+        back_s = [returned_s(link, launch) for _ in range(3)]
+        memory = pss_mb(page_of(launch))
+    rclpy.shutdown()
+    load = (load + os.getloadavg()[0]) / 2
+    change = 100 * (percentile(with_many, 50) / percentile(before, 50) - 1)
+    targets = [
+        Target(f"click to gate, 99 % of {len(gate_ms)}, four clients watch", percentile(gate_ms, 99), 50.0, "ms"),
+        Target(f"click to STOPPED on the page, 99 % of {len(state_ms)}", percentile(state_ms, 99), 200.0, "ms"),
+        Target(f"camera, topic to picture at a client, 95 % of {len(shown_ms)}", percentile(shown_ms, 95), 150.0, "ms"),
+        Target("page without a client", alone, 1.0, "% of a core"),
+        Target("page with one client", watched, 10.0, "% of a core"),
+        Target("back after a kill, longest of 3", max(back_s), 2.0, "s"),
+        Target(f"robot's answer with {MANY} clients, change of the median", change, 10.0, "%"),
+    ]
+    rows = [
+        [name, len(values), *(round(percentile(values, p), 1) for p in (50, 95, 99))]
+        for name, values in (
+            ("click to gate", gate_ms),
+            ("click to STOPPED", state_ms),
+            ("picture", shown_ms),
+            ("answer, one client", before),
+            (f"answer, {MANY + 1} clients", with_many),
+        )
+    ]
+    found = {"load": load, "rows": rows, "pictures": [len(shown_ms), published], "back_s": back_s, "memory_mb": memory}
+    table = Table(f"load {load:.1f} on {os.cpu_count()} cores", ("what", "n", "50 % [ms]", "95 % [ms]", "99 % [ms]"), rows)
+    report("page", found, [table], targets, as_json=options.json)
+    return 0
+
+
+def share(pid: int, seconds: float) -> float:
+    """Return the share of a core that a process takes [%]."""
+    before, since = cpu_s(pid), time.monotonic()
+    time.sleep(seconds)
+    return 100 * (cpu_s(pid) - before) / (time.monotonic() - since)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
