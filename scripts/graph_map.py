@@ -29,9 +29,9 @@ from scripts import security_policy
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "architecture.md"
 LAUNCHES: dict[str, tuple[tuple[str, ...], dict[str, str]]] = {
-    "coco": (("coco",), {"memory": "false", "model": "simulated"}),
-    "kalos": (("kalos",), {}),
-    "kitchen": (("atlas", "hebe", "kitchen"), {"memory": "false", "model": "simulated"}),
+    "coco": (("coco",), {"memory": "false", "page": "false", "model": "simulated"}),
+    "kalos": (("kalos",), {"page": "false"}),
+    "kitchen": (("atlas", "hebe", "kitchen"), {"memory": "false", "page": "false", "model": "simulated"}),
 }
 """The launches of the map: whom each brings up, and the launch arguments of the tests that check them."""
 

@@ -41,11 +41,21 @@ DRIVER: Grants = {
 }
 """Names that rclpy makes for each managed node besides."""
 
-OWN_PROCESS = ("safety_gate", "skill_kernel", "reflexes", "sim", "teleop", "team_planner")
+OWN_PROCESS = ("safety_gate", "skill_kernel", "reflexes", "sim", "teleop", "team_planner", "/dashboard")
 """Nodes that are alone in their process; drivers share one, and the others share `mind` unless composed is false."""
 
 HEARD = ["events/calls", "events/models", "events/notices", "events/processes", "events/streams"]
 FOREIGN = ["/*/processes", "/*/observation", "/*/events/calls", "/*/events/notices", "/*/events/processes"]
+SHOWN = [
+    *(f"/*/{name}" for name in (*HEARD, "processes", "plans", "step_queue", "llm_chunks", "observation", "kernel_state")),
+    *(f"/*/{name}" for name in ("halted", "halt_cause", "questions", "prescriptions", "reflex_states", "driver_states")),
+    *("/*/scheduler_heartbeat", "/*/camera/image_raw", "/*/face/image_raw", "/*/film/image_raw", "/diagnostics"),
+]
+ASKED = [
+    *(f"/*/{name}" for name in ("control_process", "control_halt", "request_halt", "compile_reflex", "prescribe")),
+    *("/*/answer_question", "/*/list_skills", "/*/process_scheduler/get_parameters", "/*/team_planner/get_parameters"),
+    "/query_memory",
+]
 MAY_BE: Mapping[str, Mapping[tuple[str, str], list[str]]] = {
     "sim": {("topics", "publish"): ["/clock"]},
     "observer": {("topics", "subscribe"): ["/tf"]},
@@ -59,6 +69,12 @@ MAY_BE: Mapping[str, Mapping[tuple[str, str], list[str]]] = {
     "base_driver": {("topics", "subscribe"): ["cmd_vel_nav2"], ("actions", "call"): ["navigate_to_pose"]},
     "move_joints_driver": {("actions", "call"): ["move_action"]},
     "/memory": {("topics", "subscribe"): FOREIGN, ("services", "reply"): ["/query_memory"]},
+    "/dashboard": {
+        ("topics", "subscribe"): SHOWN,
+        ("topics", "publish"): ["/*/sender_heartbeat"],
+        ("services", "request"): ASKED,
+        ("actions", "call"): ["/*/run_task"],
+    },
     "teleop": {
         ("topics", "publish"): ["cmd_vel_teleop"],
         ("topics", "subscribe"): ["joy"],
@@ -66,7 +82,7 @@ MAY_BE: Mapping[str, Mapping[tuple[str, str], list[str]]] = {
     },
 }
 """Names that the map does not show: made only when needed, or with other launch arguments (use_sim_time, model, navigation,
-moveit, gamepad), and the memory, which hears every robot."""
+moveit, gamepad), and what memory and page, which serve all robots, hear and ask."""
 
 WAYS: Mapping[Act, Mapping[tuple[str, str], list[str]]] = {
     Act.LOOK: {("services", "request"): ["list_skills", "/query_memory"]},
@@ -132,7 +148,7 @@ def _profile(namespace: str, node: str, grants: Grants) -> etree._Element:
 def _enclaves(robot: str) -> Iterator[tuple[str, list[etree._Element]]]:
     nodes, grants = mapped(robot)
     if robot not in TEAMS:
-        nodes = sorted({*nodes, "/memory", "teleop"})
+        nodes = sorted({*nodes, "/memory", "/dashboard", "teleop"})
     drivers = [node for node in nodes if node.endswith("_driver")]
     manager: Grants = {("services", "request", f"{driver}/change_state") for driver in drivers}
 

@@ -19,7 +19,9 @@ from ghostshell_ros import security
 from ghostshell_ros.cli import security as command
 from ghostshell_ros.cli.main import app
 from ghostshell_ros.launcher import describe
+from ghostshell_ros.nodes.dashboard.feeds import FEEDS, TEAM_FEEDS
 from ghostshell_ros.security import Identity, Policy, PolicyError, faults, make, rights
+from ghostshell_ros.wire.events import TOPICS
 from scripts.security_policy import PEOPLE, ROBOTS, TEAMS, path_of, policy
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -29,6 +31,8 @@ KEPT = ("coco", "kalos", "kitchen")
 """Those in the keystore of the tests."""
 MINDS = ("mind", "action_planner", "task_planner", "process_scheduler", "token_parser", "channel_scheduler", "memory")
 """Processes that hear what a model or a stranger says."""
+PAGE = "dashboard"
+"""The process of the operator's page, which asks in the name of people."""
 
 
 @cache
@@ -72,13 +76,20 @@ def test_a_teams_planner_calls_and_halts_its_robots_and_does_nothing_else_there(
     }
 
 
+def test_the_page_hears_what_it_shows_and_moves_nothing_itself() -> None:
+    heard = {topic for verb, topic in allowed("kalos")[PAGE] if verb == "subscribe"}
+    assert {f"rt/*/{feed.topic}" for feed in (*FEEDS, *TEAM_FEEDS)} | {f"rt/*/{topic}" for topic in TOPICS.values()} <= heard
+    published = {topic for verb, topic in allowed("kalos")[PAGE] if verb == "publish" and topic.startswith("rt/")}
+    assert published <= {"rt/rosout", "rt/parameter_events", "rt/diagnostics", "rt/*/sender_heartbeat"}
+
+
 def test_who_may_clear_a_halt_approve_instruct_and_ask_is_a_person() -> None:
-    assert who("rq/kalos/control_haltRequest") == {"operator", "safety"}
-    assert who("rq/kalos/compile_reflexRequest") == {"operator", "approver", "mind", "process_scheduler"}
-    assert who("rq/kalos/run_task/_action/send_goalRequest") == who("rt/instruction") == {"operator"}
-    assert who("rq/query_memoryRequest") == {*PEOPLE, "skill_kernel", "mind", "action_planner", "task_planner"}
+    assert who("rq/kalos/control_haltRequest") == {"operator", "safety", PAGE}
+    assert who("rq/kalos/compile_reflexRequest") == {"operator", "approver", "mind", "process_scheduler", PAGE}
+    assert who("rq/kalos/run_task/_action/send_goalRequest") == {"operator", PAGE} and who("rt/instruction") == {"operator"}
+    assert who("rq/query_memoryRequest") == {*PEOPLE, "skill_kernel", "mind", "action_planner", "task_planner", PAGE}
     assert who("rq/kalos/haltRequest") == {*PEOPLE}
-    nodes = {"teleop", "mind", "process_scheduler", "lifecycle_manager", "skill_kernel"}
+    nodes = {"teleop", "mind", "process_scheduler", "lifecycle_manager", "skill_kernel", PAGE}
     assert who("rq/kalos/request_haltRequest") == {*PEOPLE, *nodes}
     assert {name for name in who("rt/kalos/observation", "subscribe") if name in PEOPLE} == set(PEOPLE)
     read = Policy("kalos")
