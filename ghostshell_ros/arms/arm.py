@@ -38,8 +38,9 @@ WAY_CLEAR_M = (0.03, 0.015, CLEAR_M)
 """The same on its free ways, on which the servos lag: the first with which a way is found."""
 NARROW_RAD = 0.3
 """So near to the ends of a free way, where it is slow, `CLEAR_M` does."""
-PLAN_S, SIMPLIFY_S = (0.5, 0.5, 1.5), 0.2
-"""Processor times that RRT-Connect may take with each of these distances, and time for the shortening of its path."""
+PLAN_S, SIMPLIFY_S, WAYS = (0.5, 0.5, 1.5), 0.2, 8
+"""Processor times that RRT-Connect may take with each of these distances, and that the shortening of a path takes; so many are
+compared."""
 
 
 class ArmError(Exception):
@@ -192,6 +193,11 @@ class Arm:
         x, y, z = pose.translation().tolist()
         return HandPose((x, y, z), tuple(pose.rotation().wxyz.tolist()))
 
+    @property
+    def shoulder(self) -> Vector:
+        """Return where the arm begins [m]."""
+        return self._data.xpos[int(self._world.joint(self.joints[0]).bodyid[0])].copy()
+
     def here(self) -> HandPose:
         """Return where the hand is now."""
         site, quaternion = self._data.site(self._site), np.empty(4)
@@ -241,22 +247,31 @@ class Arm:
         raise ArmError(f"no free way was found within {sum(PLAN_S):g} s; the straight one is blocked by {hit}")
 
     def _around_it(self, begin: Vector, goal: Vector, most_s: float) -> list[Vector]:
-        """Return a path by RRT-Connect, empty for none in time."""
-        setup = self._setup
-        setup.clear()
-        for state, joints in zip(self._ends, (begin, goal), strict=True):
-            for i, value in enumerate(np.clip(joints, self.lower, self.upper)):
-                state[i] = float(value)
-        setup.setStartAndGoalStates(*self._ends)
-        until = time.thread_time() + most_s
-        setup.solve(base.PlannerTerminationCondition(lambda: self.stopped() or time.thread_time() >= until))
-        self._go_on()
-        if not setup.haveExactSolutionPath():
-            return []
-        setup.simplifySolution(SIMPLIFY_S)
-        path = setup.getSolutionPath()
-        width = len(self.joints)
-        return [np.array([path.getState(k)[i] for i in range(width)]) for k in range(path.getStateCount())]
+        """Return the shortest of `WAYS` paths by RRT-Connect, empty for none in time: the first one found may swing far out."""
+        setup, best, shortest = self._setup, list[Vector](), math.inf
+        width, until = len(self.joints), time.thread_time() + most_s
+        for _ in range(WAYS):
+            setup.clear()
+            for state, joints in zip(self._ends, (begin, goal), strict=True):
+                for i, value in enumerate(np.clip(joints, self.lower, self.upper)):
+                    state[i] = float(value)
+            setup.setStartAndGoalStates(*self._ends)
+            setup.solve(self._until(until))
+            self._go_on()
+            if not setup.haveExactSolutionPath():
+                break
+            setup.simplifySolution(self._until(time.thread_time() + SIMPLIFY_S))
+            self._go_on()
+            found = setup.getSolutionPath()
+            path = [np.array([found.getState(k)[i] for i in range(width)]) for k in range(found.getStateCount())]
+            length = float(np.abs(np.diff(path, axis=0)).max(axis=1).sum())
+            if length < shortest:
+                best, shortest = path, length
+        return best
+
+    def _until(self, thread_s: float) -> base.PlannerTerminationCondition:
+        """Return when OMPL is to end: at a stop, or at a processor time, which a busy machine does not shorten."""
+        return base.PlannerTerminationCondition(lambda: self.stopped() or time.thread_time() >= thread_s)
 
     def line(self, start: Joints, poses: Sequence[HandPose], touch: Collection[str] = ()) -> list[Vector]:
         """Return joints along a straight way of the hand from where it is through all poses, touching nothing but `touch`.

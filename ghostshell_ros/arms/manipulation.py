@@ -22,12 +22,12 @@ Vector = npt.NDArray[np.float64]
 NEAR_M, LIFT_M = 0.11, 0.15
 """The hand comes from so far, and goes away so far."""
 OUT_M, OVER_M = 0.22, 0.03
-"""A level hand, as in a shelf, comes in and goes out so far, with what it holds so far above the surface."""
+"""In a shelf a hand comes in and goes out so far, with what it holds so far above the surface."""
 SLOW, PULLING, CARRYING = 0.4, 0.25, 0.5
 """Shares of the joints' speed beside things, with a handle and with a thing in the hand."""
 PRESSED = 0.03
 """A door that is shut is pressed on by this share of its way."""
-MOST_TRIED, MOST_STARTS, MOST_SPOTS = 40, 2, 16
+MOST_TRIED, MOST_STARTS, MOST_SPOTS = 80, 2, 16
 """Plans that are tried, positions of the arm for one pose of the hand among them, and spots for a thing."""
 YAWS = (0.0, 0.8, -0.8, 1.6, -1.6, math.pi)
 LEVEL, LEVEL_YAWS = 0.6, (0.0, 0.4, -0.4, 0.8, -0.8, 1.2)
@@ -35,6 +35,8 @@ LEVEL, LEVEL_YAWS = 0.6, (0.0, 0.4, -0.4, 0.8, -0.8, 1.2)
 side (1 for level), from pointing away from the robot."""
 MOST_S = 8.0
 """Processor time that all plans for one deed may take."""
+LEANT = 0.5
+"""A thing is let go leant by this part of the angle at which it would tip over, where the hand cannot come upright."""
 FOLLOWED = (1.0, 0.6, 0.3)
 """Shares of a door's turn that the hand makes with its handle."""
 T = TypeVar("T")
@@ -99,18 +101,29 @@ class Manipulator:
         tries = (
             (grasp, start)
             for grasp in grasps
-            for begin in ([_out(grasp), grasp.back(NEAR_M)] if _level(grasp) else [grasp.back(NEAR_M)])
+            for begin in ([self._out(grasp), grasp.back(NEAR_M)] if _level(grasp) else [grasp.back(NEAR_M)])
             for start in self._starts(begin, q)
         )
         return _first(tries, lambda one: self._taking(thing, *one, q), f"take {thing}")
 
     def put(self, space: str, q: Vector) -> list[Phase]:
         """Return how to put what the hand holds into a space. Raises ArmError."""
-        spots = self._around.spots(space, self.held)[:MOST_SPOTS]
-        pairs = sorted(product(range(len(spots)), range(len(YAWS))), key=lambda pair: pair[0] + 2 * pair[1])
-        goals = [self._upright(spots[i], k) for i, k in pairs]
+        poses = [self._standing(spot) for spot in self._around.spots(space, self.held, self.arm.shoulder)[:MOST_SPOTS]]
+        ranked = sorted((i + 2 * k, i, k) for i, at in enumerate(poses) for k in range(len(at)))
+        goals = [poses[i][k] for _, i, k in ranked]
         tries = ((way, start) for pose in goals for begin, *way in self._ways_to(pose) for start in self._starts(begin, q))
         return _first(tries, lambda one: self._putting(*one, q), f"put {self.held} into {space}")
+
+    def _standing(self, spot: Vector) -> list[HandPose]:
+        """Return poses of the hand with which what it holds is on a spot: upright or, in a steep hand, leant; a ball as a hand
+        could take it there."""
+        if not self._around.rolls(self.held):
+            upright = [self._upright(spot, k) for k in range(len(YAWS))]
+            if _level(self._taken):
+                return upright
+            return [pose for one in upright for pose in (one, self._leant(one, spot))]
+        offset = self._taken.axes().T @ self._below
+        return [pose.moved(-pose.axes() @ offset) for pose in self._around.grasps(self.held, self._wide, spot)]
 
     def _upright(self, spot: Vector, k: int) -> HandPose:
         """Return the k-th pose of the hand with which what it holds stands on a spot as it stood when it was taken."""
@@ -119,6 +132,17 @@ class Manipulator:
             out, away = _pointing(self._taken), spot - self._around.position("base_link")
             yaw = math.atan2(away[1], away[0]) - math.atan2(out[1], out[0]) + LEVEL_YAWS[k]
         return self._taken.turned(yaw, spot - _about_z(yaw) @ self._below)
+
+    def _leant(self, pose: HandPose, spot: Vector) -> HandPose:
+        """Return a steep pose on a spot pitched about the way of its fingers, so that the wrist is nearer to the robot."""
+        away, half = spot - self._around.position("base_link"), self._around.half_size(self.held)
+        angle = LEANT * self._around.tips_at(self.held)
+        axes = pose.axes()
+        back = axes[:, 0] if np.dot(axes[:, 0], away) < 0.0 else -axes[:, 0]
+        down, offset = axes[:, 2], axes.T @ (spot - np.array(pose.position))
+        leant = HandPose.of(pose.position, axes[:, 1], down * math.cos(angle) - back * math.sin(angle))
+        higher = half[2] * (math.cos(angle) - 1.0) + float(np.linalg.norm(half[:2])) * math.sin(angle)
+        return leant.moved(spot + (0.0, 0.0, higher) - leant.axes() @ offset - np.array(pose.position))
 
     def draw_in(self, rest: Vector, q: Vector) -> list[Phase]:
         """Return how to bring the arm to rest; what the hand holds stays upright where it can. Raises ArmError."""
@@ -203,27 +227,35 @@ class Manipulator:
         arm, held = self.arm, self.held
         down = arm.line(start, way)
         begin = arm.way(q, start)
+        over = OVER_M if _level(way[-1]) else OVER_M + float(self._around.half_size(held)[2])
         with self._holding("", down[-1]):
-            away = self._leaving(down[-1], way[-1], [held, *arm.touches(down[-1])])
+            away = self._leaving(down[-1], way[-1], [held, *arm.touches(down[-1])], over)
         return [Grip(False, around=held), Move(begin, CARRYING), Move(down, SLOW), Grip(True, holds=""), Move(away, SLOW)]
 
     def _ways_to(self, pose: HandPose) -> list[list[HandPose]]:
-        """Return straight ways to where something is put: from the front for a level hand, from above."""
+        """Return straight ways to where something is put, from the front or from above; as a hand is held first."""
         above, over = pose.moved((0.0, 0.0, NEAR_M)), pose.moved((0.0, 0.0, OVER_M))
-        return [[_out(over), over, pose], [above, pose]] if _level(pose) else [[above, pose]]
+        ways = [[self._out(over), over, pose], [above, pose]]
+        return ways if _level(pose) else ways[::-1]
 
-    def _leaving(self, q: Vector, pose: HandPose, touch: Iterable[str]) -> list[Vector]:
-        """Return the way off a thing: up, or for a level hand back, and the other way where that is not free."""
-        allowed, over = list(touch), pose.moved((0.0, 0.0, OVER_M))
-        ways = [[pose.moved((0.0, 0.0, LIFT_M))], [over, over.back(LIFT_M)]]
-        if _level(pose):
-            ways = [[over, _out(over)], *ways[::-1]]
+    def _leaving(self, q: Vector, pose: HandPose, touch: Iterable[str], over_m: float = OVER_M) -> list[Vector]:
+        """Return the way off a thing: up, or for a level hand back, and the other way where that is not free. Sideways it goes
+        so far above where it is [m]."""
+        allowed, over = list(touch), pose.moved((0.0, 0.0, over_m))
+        up, back, out = [pose.moved((0.0, 0.0, LIFT_M))], [over, over.back(LIFT_M)], [over, self._out(over)]
+        ways = [out, back, up] if _level(pose) else [up, back, out]
         for way in ways[:-1]:
             try:
                 return self.arm.line(q, way, allowed)
             except ArmError:
                 continue
         return self.arm.line(q, ways[-1], allowed)
+
+    def _out(self, pose: HandPose) -> HandPose:
+        """Return the pose so far back, a steep one towards the robot, that the hand is out of a shelf."""
+        away = np.array(pose.position) - self._around.position("base_link")
+        x, y, _ = _pointing(pose) if _level(pose) else away
+        return pose.moved((-OUT_M * x / math.hypot(x, y), -OUT_M * y / math.hypot(x, y), 0.0))
 
     @contextmanager
     def _holding(self, thing: str, q: Vector) -> Iterator[None]:
@@ -259,12 +291,6 @@ def _pointing(pose: HandPose) -> Vector:
 def _level(pose: HandPose) -> bool:
     """Return whether a hand points to the side rather than up or down."""
     return math.hypot(*_pointing(pose)[:2]) > LEVEL
-
-
-def _out(pose: HandPose) -> HandPose:
-    """Return the pose so far back, level, that the hand is out of a shelf."""
-    x, y, _ = _pointing(pose)
-    return pose.moved((-OUT_M * x / math.hypot(x, y), -OUT_M * y / math.hypot(x, y), 0.0))
 
 
 def _about_z(yaw: float) -> Vector:

@@ -21,8 +21,10 @@ Pose = tuple[Sequence[float], Sequence[float]]
 
 FINGER_M = 0.018
 """The finger tips stay so far above a surface."""
-SPOT_M = 0.02
-"""Distance between two spots that are tried when something is put down."""
+SPOT_M, SPREAD_M = 0.02, 0.06
+"""Distance between two spots where something may be put down, and between two of those that are tried first."""
+EASY_M = 0.8
+"""Distance from an arm's shoulder within which no spot is better than another."""
 APART_M = 0.012
 """Room between two things."""
 ABOVE_M = 0.004
@@ -65,6 +67,12 @@ class HandPose:
     def moved(self, way: Sequence[float] | Vector) -> "HandPose":
         """Return the same pose elsewhere [m]."""
         return HandPose(_three(np.asarray(self.position) + np.asarray(way)), self.orientation)
+
+    def axes(self) -> Vector:
+        """Return the matrix that turns the hand's own axes into the world's."""
+        matrix = np.empty(9)
+        mujoco.mju_quat2Mat(matrix, np.array(self.orientation))
+        return matrix.reshape(3, 3)
 
     def back(self, distance: float) -> "HandPose":
         """Return the pose so far back along where the hand points [m]."""
@@ -193,20 +201,24 @@ class Surroundings:
             return size.copy()
         return np.array([size[0], size[0], size[1]])
 
+    def tips_at(self, thing: str) -> float:
+        """Return how far a thing may lean and still fall back onto its base [rad]."""
+        return math.atan2(float(self.half_size(thing)[:2].min()), float(self.half_size(thing)[2]))
+
     def rolls(self, thing: str) -> bool:
         """Return whether a thing is a ball, of which no side is up."""
         geom = int(self.model.body_geomadr[self._bodies[thing]])
         return bool(self.model.geom_type[geom] == mujoco.mjtGeom.mjGEOM_SPHERE)
 
-    def grasps(self, thing: str, wide: float) -> list[HandPose]:
+    def grasps(self, thing: str, wide: float, at: Vector | None = None) -> list[HandPose]:
         """Return poses in which a hand whose fingers take so much [m] may take a thing: from above, tilted, and from the side
-        where it is tall.
+        where it is tall. `at` is where its middle is taken to be [m], None for where it is.
 
-        A robot that drives serves shelves, which no hand reaches from above: it takes things from the side first, best where it
-        looks.
+        A robot that drives serves shelves and basins: it takes things tilted first, for which both have room, or from the side,
+        best where it looks.
         """
         body = self._bodies[thing]
-        at, half = self.position(thing), self.half_size(thing)
+        at, half = self.position(thing) if at is None else at, self.half_size(thing)
         turn = self.data.xmat[body].reshape(3, 3)
         up = int(np.abs(turn[2]).argmax())
         height = float(half[up])
@@ -228,25 +240,33 @@ class Surroundings:
         level = [HandPose.of(at, y, np.cross(y, UP)) for y in sides] if tall else []
         if self.base.stop == self.base.start:
             return [*above, *tilted, *level]
-        return [pose for poses in zip_longest(level, tilted, above) for pose in poses if pose is not None]
+        return [pose for poses in zip_longest(tilted, level) for pose in poses if pose is not None] + above
 
-    def spots(self, space: str, thing: str) -> list[Vector]:
-        """Return where the middle of a thing may stand in a space, the freest first; over a bin, where it is dropped [m]."""
+    def spots(self, space: str, thing: str, shoulder: Vector) -> list[Vector]:
+        """Return where the middle of a thing may stand in a space [m]: the freest within easy reach of an arm's shoulder first,
+        and what is near to these last; over a bin, where it is dropped."""
         known, half, site = self.scenery.space(space), self.half_size(thing), self.data.site(space + SPACE)
         if known.bin:
             return [site.xpos + np.array([0.0, 0.0, known.half[2] + float(half.max())])]
         reach = self._radius(thing)
         turn = site.xmat.reshape(3, 3)
-        others = [(self.data.xpos[body], self._radius(name)) for name, body in self._bodies.items() if name != thing]
+        top = site.xpos[2] - known.half[2] + 2 * half[2] + APART_M
+        beside = [n for n in self._bodies if n != thing and self.position(n)[2] - float(self.half_size(n).max()) < top]
+        others = [(self.position(name), self._radius(name)) for name in beside]
         along, across = (np.arange(-(room := max(0.0, s - reach)), room + 1e-9, SPOT_M) for s in known.half[:2])
         found = []
         for x in along:
             for y in across:
                 spot = site.xpos + turn @ np.array([x, y, half[2] + ABOVE_M - known.half[2]])
                 room = min((float(np.linalg.norm(spot[:2] - at[:2])) - radius for at, radius in others), default=math.inf)
+                far = max(0.0, float(np.linalg.norm(spot - shoulder)) - EASY_M)
                 if room > reach + APART_M:
-                    found.append((-min(room, 0.12), math.hypot(x, y), spot))
-        return [spot for _, _, spot in sorted(found, key=lambda f: f[:2])]
+                    found.append((far - min(room, 0.12), math.hypot(x, y), spot))
+        first, near = list[Vector](), list[Vector]()
+        for _, _, spot in sorted(found, key=lambda f: f[:2]):
+            spread = all(np.linalg.norm(spot - other) > SPREAD_M for other in first)
+            (first if spread else near).append(spot)
+        return first + near
 
     def _radius(self, thing: str) -> float:
         """Return the radius of the upright cylinder around a thing as it stands [m]."""

@@ -13,6 +13,7 @@ import pytest
 from arm_sim import ArmSim, count
 
 from ghostshell_ros.arms.mobile_body import MobileArmBody
+from ghostshell_ros.sim.parts import Wheeled
 from skill_kernel import SkillReturn
 from skill_kernel.skills.arguments import ArgumentError, bind_typed
 from skill_kernel.skills.drivers import DriverResult, Pose2D, StopEvent
@@ -20,6 +21,7 @@ from skill_kernel.skills.registry import SkillRegistry
 
 OPEN, SHUT = 0.95, 0.0
 SPEED_MPS, TURN_RPS, STEP_S = 0.4, 0.8, 0.02
+NEAR_M, NEAR_RAD, COMING_S = 0.01, 0.01, 30.0
 AROUND_TABLE = (1.35, 1.05)
 MANY, ENOUGH = 100, 95
 REACH_M = 1.0
@@ -40,6 +42,7 @@ class HebeSim(ArmSim):
     def __init__(self) -> None:
         self.blocked = ""
         super().__init__("hebe", MobileArmBody, navigate_to=self.navigate)
+        self.wheels = Wheeled(self.world, self.robot)
 
     def navigate(self, *, pose: Mapping[str, Any], stop: StopEvent, **_: Any) -> DriverResult:
         """Roll there."""
@@ -47,17 +50,26 @@ class HebeSim(ArmSim):
             return DriverResult(False, 452, self.blocked)
         at, turned = pose["pose"]["position"], pose["pose"]["orientation"]
         x, y, yaw = float(at["x"]), float(at["y"]), 2 * math.atan2(turned["z"], turned["w"])
+        until = self.world.time + COMING_S
         for goal in (AROUND_TABLE, (x, y)) if abs(y - self.robot.base_position[1]) > 0.5 else ((x, y),):
-            here = self.robot.base_position
-            way = np.array([goal[0] - here[0], goal[1] - here[1], math.remainder(yaw - here[2], math.tau)])
-            seconds = max(math.hypot(way[0], way[1]) / SPEED_MPS, abs(way[2]) / TURN_RPS)
-            for k in range(steps := max(1, math.ceil(seconds / STEP_S))):
+            while (way := self._way(*goal, yaw))[0] > NEAR_M or abs(way[2]) > NEAR_RAD:
                 if stop.is_set():
                     return DriverResult(False, cancelled=True)
-                self.robot.base_target = here + way * (k + 1) / steps
+                assert self.world.time < until, "it comes there"
+                distance, side, turn = way
+                speed = min(SPEED_MPS, 2 * distance)
+                self.wheels.command(
+                    speed * math.cos(side), speed * math.sin(side), float(np.clip(2 * turn, -TURN_RPS, TURN_RPS))
+                )
                 self.advance(STEP_S)
         self.advance(0.3)
         return DriverResult(True)
+
+    def _way(self, x: float, y: float, yaw: float) -> tuple[float, float, float]:
+        """Return how far a pose is [m], on which side, and how far it is turned from here [rad]."""
+        here = self.robot.base_position
+        side = math.atan2(y - here[1], x - here[0]) - here[2]
+        return math.hypot(x - here[0], y - here[1]), side, math.remainder(yaw - here[2], math.tau)
 
     def stand(self, place: str) -> None:
         """Stand before a place at once."""
