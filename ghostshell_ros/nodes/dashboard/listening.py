@@ -5,8 +5,11 @@ from __future__ import annotations
 
 import socket
 
+TRIES = 20
+"""Ports that are tried."""
 
-def listening(host: str, port: int, tries: int = 20) -> socket.socket:
+
+def listening(host: str, port: int, tries: int = TRIES) -> socket.socket:
     """Return a socket that listens at a port, or the first free one of those behind it. Raises OSError."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     for n in range(tries):

@@ -15,13 +15,14 @@ from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import IO, TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 from diagnostic_msgs.msg import DiagnosticArray
 
 from ghostshell_ros.nodes.dashboard.access import Access, Record, Visitor, unreachable
 from ghostshell_ros.nodes.dashboard.acts import Acts
 from ghostshell_ros.nodes.dashboard.halts import Halts
-from ghostshell_ros.nodes.dashboard.listening import listening
+from ghostshell_ros.nodes.dashboard.listening import TRIES, listening
 from ghostshell_ros.nodes.dashboard.robot_link import RobotLink
 from ghostshell_ros.nodes.dashboard.state import PageState, RobotPage, State
 from ghostshell_ros.runtime.data import data_folder, keys_folder
@@ -129,7 +130,8 @@ class Dashboard(RuntimeNode):
                 self._tell("another dashboard serves the page of this ROS domain; this one stands by until it ends")
                 return False
             self._lock = file
-            listener = listening(self._host, self._port)
+            file.seek(0)
+            listener = self._listen(file.read())
             token = self.access.token()
         except (OSError, RoleError) as error:
             self._tell(f"there is no page: {error}", error=True)
@@ -145,6 +147,14 @@ class Dashboard(RuntimeNode):
         self._problem = ""
         self._server = Server(self, listener)
         return True
+
+    def _listen(self, before: str) -> socket.socket:
+        """Return where the page is served: at the last time's port, where open pages look, or the first free one. Raises OSError."""
+        with suppress(ValueError, LookupError, TypeError, OSError):
+            port = urlsplit(json.loads(before)["address"]).port
+            if port and self._port <= port < self._port + TRIES:
+                return listening(self._host, port, tries=1)
+        return listening(self._host, self._port)
 
     def _tell(self, problem: str, *, error: bool = False) -> None:
         if problem != self._problem:
