@@ -206,8 +206,8 @@ def busy_robot() -> dict[str, Any]:
     robot["cameras"] = ["camera/image", "sim/view"]
     robot["loops"] = {
         "s3": {"busy": False, "queue": 0, "cost_usd": 0.0021, "budget": None},
-        "s2": {"busy": True, "queue": 0, "cost_usd": 0.0183, "budget": 0.5},
-        "s1": {"busy": True, "queue": 2, "cost_usd": 0.0061, "budget": None},
+        "s2": {"busy": True, "queue": 0, "cost_usd": 0.0183, "budget": "$0.50/h"},
+        "s1": {"busy": True, "queue": 2, "cost_usd": 0.0061, "budget": "3,000,000 tokens/h"},
         "s0": {"busy": False, "queue": 0, "cost_usd": -1, "budget": None},
     }
     return robot

@@ -8,6 +8,9 @@ import { long, t } from "./words.js";
 const OLD_MS = 1500;
 const RATE_MS = 2000;
 
+/** Return the name of a camera without what every topic of pictures has. */
+const short = (camera) => camera.replace(/\/image(_raw)?$/, "");
+
 class Eye {
   constructor(robot, camera) {
     this.robot = robot;
@@ -47,9 +50,9 @@ class Eye {
     while (this.shown.length > 1 && this.shown[0] < now - RATE_MS) this.shown.shift();
     const old = last === undefined || now - last > OLD_MS;
     const rate = (this.shown.length * 1000) / RATE_MS;
-    const words = last === undefined ? t("eyes.waits", this.camera) : old ? t("eyes.old", long((now - last) / 1000)) : t("eyes.shows", this.camera, rate < 3 ? rate.toFixed(1) : Math.round(rate));
+    const words = last === undefined ? t("eyes.waits", short(this.camera)) : old ? t("eyes.old", long((now - last) / 1000)) : t("eyes.shows", short(this.camera), rate < 3 ? rate.toFixed(1) : Math.round(rate));
     say(this.caption, words);
-    set(this.canvas, "aria-label", t("eyes.picture", this.camera));
+    set(this.canvas, "aria-label", t("eyes.picture", short(this.camera)));
     set(this.figure, "data-old", String(old));
   }
 
@@ -88,7 +91,7 @@ export class Cameras {
     list(byId("eyes"), wanted.length ? wanted : [""], (camera) => (camera ? key(camera) : ""), (camera) => (camera ? this.eyes.get(key(camera)).figure : make("p", { class: "none" })), (node, camera) => {
       if (!camera) say(node, t(cameras.length ? "eyes.unchosen" : "eyes.none"));
     });
-    list(byId("eyes-choice"), cameras.length > 1 ? cameras : [], (camera) => camera, (camera) => make("button", { type: "button", text: camera, onclick: () => this.choose(name, camera) }), (node, camera) => set(node, "aria-pressed", String(chosen.has(camera))));
+    list(byId("eyes-choice"), cameras.length > 1 ? cameras : [], (camera) => camera, (camera) => make("button", { type: "button", text: short(camera), onclick: () => this.choose(name, camera) }), (node, camera) => set(node, "aria-pressed", String(chosen.has(camera))));
     this.look();
   }
 

@@ -12,7 +12,7 @@ export function showFacts(robot) {
     set(row, "title", fact.role);
     set(row, "data-old", fact.stale || missing ? "true" : null);
     say(row.children[1], missing ? t("facts.missing") : String(fact.value));
-    const age = typeof fact.age === "number" && fact.age >= 0 ? long(fact.age) : "";
+    const age = typeof fact.age !== "number" || fact.age < 0 ? "" : fact.age < 1 ? t("facts.now") : long(fact.age);
     say(row.children[2], fact.stale && age ? t("facts.stale", age) : age);
   });
   const stale = facts.filter(([, fact]) => fact.stale).length;

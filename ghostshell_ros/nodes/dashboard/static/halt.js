@@ -99,6 +99,7 @@ export class Halt {
     const state = byId("halt-state");
     say(state, words && shown !== robot && shown !== NOBODY ? `${shown}: ${words}` : words);
     set(state, "data-kind", kind);
+    set(state, "title", words);
     set(document.body, "data-halt", stands.get(robot)?.[0] ?? "off");
     byId("clear").hidden = !["on", "old"].includes(stands.get(robot)?.[0]);
     byId("clear").disabled = !up;

@@ -13,11 +13,6 @@ const tokens = (use) => (use.prompt_tokens ?? 0) + (use.completion_tokens ?? 0);
 /** Return the loop to which a planning layer belongs. */
 const loopOf = (layer) => (LOOPS.includes(layer.slice(0, 2)) ? layer.slice(0, 2) : "s1");
 
-function budget(value) {
-  if (value === undefined || value === null) return "";
-  return typeof value === "number" ? dollars(value) : String(value);
-}
-
 /** Show the four loops: who thinks and since when, queue, tokens, cost and budget. */
 export function showLoops(robot, now) {
   const loops = robot.loops ?? {};
@@ -29,8 +24,10 @@ export function showLoops(robot, now) {
   }
   const names = [...LOOPS.filter((name) => name in loops), ...Object.keys(loops).filter((name) => !LOOPS.includes(name))];
   const total = names.reduce((sum, name) => sum + Math.max(0, loops[name].cost_usd ?? 0), 0);
-  say(byId("loops-note"), names.length ? (total > 0 ? t("loops.sum", dollars(total)) : "") : t("loops.none"));
-  list(byId("loops"), names, (name) => name, (name) => make("tr", {}, make("th", { scope: "row" }, make("abbr", { text: name.toUpperCase() }), " ", make("span", { text: t(`loops.${name}`) })), make("td"), make("td", { class: "n" }), make("td", { class: "n" }), make("td", { class: "n" })), (row, name) => {
+  const budgets = [...new Set(names.map((name) => loops[name].budget).filter(Boolean))];
+  const notes = [total > 0 ? t("loops.sum", dollars(total)) : "", budgets.length === 1 ? t("loops.budget", budgets[0]) : ""];
+  say(byId("loops-note"), names.length ? notes.filter(Boolean).join(", ") : t("loops.none"));
+  list(byId("loops"), names, (name) => name, (name) => make("tr", {}, make("th", { scope: "row" }, make("abbr", { text: name.toUpperCase() }), " ", make("span", { text: t(`loops.${name}`) })), make("td"), make("td", { class: "n" }), make("td", { class: "n" }), make("td", { class: "n" }, make("span"), make("small"))), (row, name) => {
     const loop = loops[name];
     const [, state, queue, used, cost] = row.children;
     const thinks = name in since ? t("loops.thinks", long(now - since[name])) : loop.busy ? t("loops.acts") : t("loops.rests");
@@ -38,7 +35,8 @@ export function showLoops(robot, now) {
     set(row, "data-busy", loop.busy || name in since ? "true" : null);
     say(queue, loop.queue ? String(loop.queue) : "–");
     say(used, sums[name] ? many(sums[name]) : "–");
-    say(cost, `${dollars(loop.cost_usd)}${budget(loop.budget) ? ` ${t("loops.budget", budget(loop.budget))}` : ""}`);
+    say(cost.firstChild, dollars(loop.cost_usd));
+    say(cost.lastChild, budgets.length > 1 && loop.budget ? t("loops.budget", loop.budget) : "");
   });
 }
 
