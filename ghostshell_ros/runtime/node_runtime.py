@@ -166,13 +166,7 @@ def run(*factories: Callable[[], RuntimeNode | Sequence[RuntimeNode]]) -> int:
     try:
         for factory in factories:
             if not hosts[0].ending.is_set():
-                made = factory()
-                for node in made if isinstance(made, Sequence) else [made]:
-                    if node.own_thread and len(factories) > 1:
-                        hosts.append(NodeHost([node]))
-                    else:
-                        hosts[0].add(node)
-                del made
+                _add(hosts, factory(), alone=len(factories) == 1)
         if not hosts[0].ending.is_set():  # else some of the nodes that know them are missing
             _warn_of_unknown_parameters([node for host in hosts for node in host.nodes])
         # Objects made at the start stay; full rounds of the garbage collector over them take 50 ms.
@@ -181,8 +175,8 @@ def run(*factories: Callable[[], RuntimeNode | Sequence[RuntimeNode]]) -> int:
             ctypes.CDLL(None).malloc_trim(0)
         gc.freeze()
         gc.enable()
-        for node in hosts[0].nodes[:1]:
-            node.steady_timer(1.0, _while_alive())
+        if hosts[0].nodes:
+            hosts[0].nodes[0].steady_timer(1.0, _while_alive())
         for host in hosts[1:]:
             host.start()
         hosts[0].spin()
@@ -197,11 +191,21 @@ def run(*factories: Callable[[], RuntimeNode | Sequence[RuntimeNode]]) -> int:
                 host.destroy()
             signals.close()
             rclpy.try_shutdown()
-            # An object that still holds an entity keeps the middleware's threads alive until it is torn down beneath them.
+            # A node, or another object that still holds an entity, keeps the middleware's threads alive. One that is torn down
+            # while it holds a lock of the shared memory stops all other processes for seconds.
             del host, hosts, signals
             gc.unfreeze()
             gc.collect()
     return 0
+
+
+def _add(hosts: list[NodeHost], made: RuntimeNode | Sequence[RuntimeNode], *, alone: bool) -> None:
+    """Add the nodes that a factory has returned to the first host, or where one wants a thread of its own, to one for it."""
+    for node in made if isinstance(made, Sequence) else [made]:
+        if node.own_thread and not alone:
+            hosts.append(NodeHost([node]))
+        else:
+            hosts[0].add(node)
 
 
 @contextmanager

@@ -76,6 +76,23 @@ def test_a_command_ends_although_the_middleware_hangs_while_it_releases_its_endp
     assert (done.returncode, done.stdout) == (-signal.SIGALRM, "said\n"), done.stderr
 
 
+def test_a_node_that_has_ended_leaves_no_thread_of_the_middleware_in_the_shared_memory() -> None:
+    """What the process then kills may hold a lock there, and all others would wait for it for seconds."""
+    program = (
+        "import os, signal\nfrom pathlib import Path\nfrom ghostshell.action import RunTask\n"
+        "from rclpy.action import ActionClient\nfrom ghostshell_ros.runtime.node import RuntimeNode\n"
+        "from ghostshell_ros.runtime.node_runtime import run\n"
+        "class Asks(RuntimeNode):\n"
+        "    def __init__(self):\n        super().__init__('asks'); self.client = ActionClient(self, RunTask, 'run_task')\n"
+        "        self.call_soon(lambda: os.kill(os.getpid(), signal.SIGINT))\n"
+        "code = run(Asks)\nnames = [comm.read_text().strip() for comm in Path('/proc/self/task').glob('*/comm')]\n"
+        "print(code, [name for name in names if name.startswith('dds.') and name != 'dds.shm.wdog'], flush=True)\n"
+        "os._exit(0)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, timeout=15)
+    assert done.stdout == "0 []\n", done
+
+
 SEIZE, INTERRUPT, WALL = 0x4206, 0x4207, 0x40000000
 """Of ptrace(2), which stops one thread, and of waitpid(2)."""
 
