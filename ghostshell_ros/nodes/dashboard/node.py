@@ -149,7 +149,7 @@ class Dashboard(RuntimeNode):
         return True
 
     def _listen(self, before: str) -> socket.socket:
-        """Return where the page is served: at the last time's port, where open pages look, or the first free one. Raises OSError."""
+        """Listen at the port of the last time, where pages that are open look, or at the first free one. Raises OSError."""
         with suppress(ValueError, LookupError, TypeError, OSError):
             port = urlsplit(json.loads(before)["address"]).port
             if port and self._port <= port < self._port + TRIES:
