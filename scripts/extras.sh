@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Tests what only the heavy extras have (ultralytics, sentence-transformers, PyTorch, a small language model), in an environment of its
-# own: .venv-extras. A robot with that model, which needs ROS, is tested in the usual one.
+# Tests what only the extras have (ultralytics, sentence-transformers, PyTorch, a small language model, Foxglove's SDK), in an environment
+# of its own: .venv-extras. A robot with that model, which needs ROS, is tested in the usual one.
 set -euo pipefail
 . "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/common.sh"
 cd "$GHOSTSHELL_ROOT"
@@ -36,6 +36,10 @@ fi
     export YOLO_CONFIG_DIR="$venv/ultralytics" YOLO_AUTOINSTALL=false YOLO_OFFLINE=true HF_HUB_OFFLINE=1 TRANSFORMERS_OFFLINE=1 PYTHONPATH=$GHOSTSHELL_ROOT
     exec "$venv/bin/python3" -m pytest -q test/extras "$@"
 )
+# Foxglove's SDK beside the robot: its client sees what a robot tells, and can change nothing.
+foxglove=$venv/foxglove
+[ -d "$foxglove" ] || "$venv/bin/python3" -m pip install --quiet --disable-pip-version-check --no-deps --target "$foxglove" -r requirements/foxglove.txt
+( . scripts/env.sh && PYTHONPATH="$PYTHONPATH:$foxglove" pytest -q test/integration/test_foxglove.py )
 # A model that talks nonsense drives a simulated robot for so long, where that is asked for.
 if [ -n "${NONSENSE_MINUTES:-}" ]; then
     . scripts/env.sh

@@ -23,6 +23,8 @@ _COMMANDS = {
     "prescriptions": "prescribe task guideline reflex",
     "memory": "memory",
     "page": "page",
+    "mcp": "mcp",
+    "foxglove": "foxglove",
     "security": "security",
     "doctor": "doctor",
 }
