@@ -26,7 +26,7 @@ from ghostshell_ros.nodes.dashboard.listening import TRIES, listening
 from ghostshell_ros.nodes.dashboard.robot_link import RobotLink
 from ghostshell_ros.nodes.dashboard.state import PageState, RobotPage, State
 from ghostshell_ros.runtime.data import data_folder, keys_folder
-from ghostshell_ros.runtime.node import Health, Level, NodeStartError, RuntimeNode
+from ghostshell_ros.runtime.node import Beat, Health, Level, NodeStartError, RuntimeNode
 from ghostshell_ros.wire.qos import DIAGNOSTICS
 from skill_kernel.config.yaml_text import private
 from skill_kernel.roles import Act, Keys, RoleError
@@ -37,8 +37,8 @@ if TYPE_CHECKING:
     from ghostshell_ros.nodes.dashboard.cameras import Cameras
     from ghostshell_ros.nodes.dashboard.server import Page
 
-LOOK_S = 1.0
-"""Time between two looks for new robots, and for the page of another node that may have ended."""
+LOOK_S, FIRST_LOOK_S = 1.0, 0.2
+"""Time between two looks for new robots, and for another node that may have ended; before the first robot is found."""
 FRAME_S = 0.1
 """Time between two states that clients are shown, at least."""
 MAX_ROBOTS = 32
@@ -74,7 +74,8 @@ class Dashboard(RuntimeNode):
         self._health: Any = None
         self._frames = self.steady_timer(FRAME_S, self._show)
         self._frames.cancel()
-        self.steady_timer(LOOK_S, self._look)
+        # A page that was killed is to show its robots again at once.
+        Beat(self, FIRST_LOOK_S, LOOK_S, lambda: self._server is not None and not self._robots, self._look)
         self._look()
 
     # -- the page ---------------------------------------------------------------------------------------------------------

@@ -273,23 +273,26 @@ class Service:
             await socket.close(BAD_REQUEST, "there is no such camera")
             return
         self._eyes += 1
+        waited: list[asyncio.Future[Any]] = []
         try:
             await socket.accept()
             number = 0
-            showing = asyncio.ensure_future(_text_of(socket))
             while True:
+                showing = asyncio.ensure_future(_text_of(socket))
                 made = asyncio.ensure_future(self._robots.frame(robot, camera, number))
-                await asyncio.wait({made, showing}, return_when=asyncio.FIRST_COMPLETED)
+                waited = [showing, made]
+                await asyncio.wait(waited, return_when=asyncio.FIRST_COMPLETED)
                 if showing.done():  # it has left, or does not keep to the turns
-                    made.cancel()
                     return
                 number, picture = made.result()
                 await asyncio.wait_for(socket.send_bytes(picture), STUCK_S)
                 await asyncio.wait_for(showing, STUCK_S)
-                showing = asyncio.ensure_future(_text_of(socket))
         except GONE:
             pass
         finally:
+            for one in waited:
+                one.cancel()
+            await asyncio.gather(*waited, return_exceptions=True)
             self._eyes -= 1
             self._robots.watch(robot, camera, begins=False)
 
