@@ -33,6 +33,7 @@ from rclpy.signals import SignalHandlerOptions
 from sensor_msgs.msg import Image as ImageMsg
 from websockets.exceptions import WebSocketException
 from websockets.sync.client import ClientConnection, connect
+from websockets.typing import Origin
 
 from bench.bench_weight import COMMAND, cpu_s, name_of, processes_below, pss_mb
 from bench.common import Table, Target, arguments, percentile, report
@@ -56,8 +57,10 @@ class Link:
     def open(self, path: str = "/ws") -> ClientConnection:
         """Return a WebSocket of the page."""
         cookie = {"Cookie": f"ghostshell-{self._host.rpartition(':')[2]}={self._token}"}
-        options: dict[str, Any] = {"compression": None, "proxy": None, "max_size": None}
-        return connect(f"ws://{self._host}{path}", origin=f"http://{self._host}", additional_headers=cookie, **options)  # type: ignore[arg-type]
+        origin = Origin(f"http://{self._host}")
+        more: dict[str, Any] = {"additional_headers": cookie, "compression": None, "proxy": None, "max_size": None}
+        made: ClientConnection = connect(f"ws://{self._host}{path}", origin=origin, **more)
+        return made
 
 
 @contextmanager
@@ -190,7 +193,7 @@ def pictures(link: Link, seconds: float) -> tuple[list[float], int]:
     try:
         with link.open() as state:
             end_s = time.monotonic() + 15.0
-            while time.monotonic() < end_s and "camera/image_raw" not in state.recv(5.0).partition('"bench"')[2]:
+            while time.monotonic() < end_s and "camera/image_raw" not in str(state.recv(5.0)).partition('"bench"')[2]:
                 pass
             with link.open(f"/camera/{CAMERA}") as eye:
                 end_s, first = time.monotonic() + seconds, len(camera.taken)

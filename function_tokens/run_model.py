@@ -117,11 +117,11 @@ class RunModel:
     """Hold what is thought, queued, running, done, paused and spent.
 
     An event that comes twice, late, out of turn or for the first time in the middle of a run is taken as far as it goes.
-    Of more than so many calls those that ended first are forgotten.
+    Of more than so many calls and processes those that ended first are forgotten.
     """
 
-    def __init__(self, calls: int = MAX_CALLS) -> None:
-        self._most_calls = calls
+    def __init__(self, calls: int = MAX_CALLS, processes: int = MAX_PROCESSES) -> None:
+        self._most_calls, self._most_processes = calls, processes
         self.processes: dict[str, ProcessRun] = {}
         self.calls: dict[str, CallEvent] = {}
         self.halts: deque[float] = deque(maxlen=MAX_HALTS)
@@ -133,7 +133,7 @@ class RunModel:
         """Return the process of that id, known from now on."""
         if process_id not in self.processes:
             self.processes[process_id] = ProcessRun(process_id, at_s)
-            while len(self.processes) > MAX_PROCESSES:
+            while len(self.processes) > self._most_processes:
                 gone = next((i for i, p in self.processes.items() if p.ended), next(iter(self.processes)))
                 for call_id in self.processes.pop(gone).calls:
                     del self.calls[call_id]

@@ -15,8 +15,8 @@ from skill_kernel.config.plugins import RECORDINGS, PluginError, load_plugin
 
 MAX_RECORDINGS = 200
 """Recordings that the page offers; the newest."""
-MAX_CALLS = 20_000
-"""Calls of a recording that are shown; the oldest are left out."""
+MAX_CALLS, MAX_PROCESSES = 20_000, 5_000
+"""Calls and processes of a recording that are shown; the oldest are left out."""
 MARK = "▶ "
 """Beginning of the name of a recorded robot among those of the page."""
 _EVENTS = {topic: kind for kind, topic in TOPICS.items()}
@@ -42,7 +42,7 @@ def replayed(folder: Path, name: str) -> dict[str, RobotPage]:
         robot, topic = _split(message.topic)
         if robot not in readers:
             page = RobotPage(recorded=True)
-            page.model = RunModel(calls=MAX_CALLS)
+            page.model = RunModel(MAX_CALLS, MAX_PROCESSES)
             readers[robot] = RobotReader(page, partial(float, run.end_ns * 1e-9))
         if topic in _EVENTS:
             readers[robot].page.event(from_message(_EVENTS[topic], message.value))

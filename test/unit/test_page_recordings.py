@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A recorded run on the page: folded by what folds a robot that is heard now."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ghostshell.msg import CallEvent, EventHead, ModelEvent, Observation, ObservationField, ProcessArray, ProcessState
+from rclpy.serialization import serialize_message
+
+from bench.recording.run_writer import RunWriter
+from bench.recording.topics import TOPICS, definition, qos_text
+from ghostshell_ros.nodes.dashboard.recordings import MARK, recordings, replayed
+from ghostshell_ros.wire.values import time_message
+
+KINDS = {topic.name: topic for topic in TOPICS}
+
+
+class Recording:
+    """Write a run of robots."""
+
+    def __init__(self, path: Path) -> None:
+        self._writer, self._channels = RunWriter(path), dict[str, int]()
+        self._at_s = 1_000.0
+
+    def add(self, robot: str, topic: str, message: Any) -> None:
+        about, name = KINDS[topic], f"/{robot}/{topic}"
+        if name not in self._channels:
+            self._channels[name] = self._writer.channel(name, about.kind, definition(about.kind), qos_text(about.qos))
+        self._at_s += 0.01
+        log_ns = round(self._at_s * 1e9)
+        self._writer.message(self._channels[name], bytes(serialize_message(message)), log_ns=log_ns, publish_ns=log_ns)
+
+    def calls(self, robot: str, count: int) -> None:
+        for n in range(count):
+            for kind in (CallEvent.STARTED, CallEvent.ENDED):
+                head = EventHead(stamp=time_message(1_000.0 + n + 0.5 * kind), robot=robot, node="kernel")
+                outcome = CallEvent.DONE if kind == CallEvent.ENDED else 0
+                told = {"process_id": f"p{n // 8}", "call_id": f"c{n}", "function": "nod", "channels": ["head"], "kind": kind}
+                self.add(robot, "events/calls", CallEvent(head=head, outcome=outcome, start_s=1_000.0 + n, **told))
+
+    def finish(self) -> None:
+        self._writer.finish()
+
+
+def test_a_recording_is_shown_as_the_robot_was(tmp_path: Path) -> None:
+    (tmp_path / "runs").mkdir()
+    name = "runs/a <b>walk<.b>.mcap"
+    recording = Recording(tmp_path / name)
+    recording.calls("kalos", 100)
+    states = [
+        ProcessState(process_id="p0", instruction="nod", status=3, created=time_message(999.0), ended=time_message(1_009.0))
+    ]
+    recording.add("kalos", "processes", ProcessArray(stamp=time_message(1_009.0), processes=states))
+    head = EventHead(stamp=time_message(1_000.0), robot="kalos", node="s1")
+    recording.add("kalos", "events/models", ModelEvent(head=head, kind=ModelEvent.ASKED, process_id="p1", layer="s1"))
+    here = ObservationField(name="pose", kind=ObservationField.POSE, numbers=[1.0, 2.0, 0.5], text="map")
+    recording.add("kalos", "observation", Observation(stamp=time_message(1_009.0), fields=[here]))
+    recording.finish()
+    assert recordings(tmp_path) == [name]
+    pages = replayed(tmp_path, name)
+    shown = pages[f"{MARK}{name}"].render(5_000.0)
+    assert len(shown["calls"]) == 100 and {call["outcome"] for call in shown["calls"].values()} == {"DONE"}
+    assert shown["processes"]["p0"]["states"][-1] == ["SUCCESS", 1_009.0, ""] and "s1" in shown["processes"]["p1"]["asking"]
+    assert shown["map"]["pose"] == [1.0, 2.0, 0.5] and shown["link"] == "live"
+
+
+def test_robots_of_one_recording_are_shown_each(tmp_path: Path) -> None:
+    recording = Recording(tmp_path / "two.mcap")
+    recording.calls("atlas", 1)
+    recording.calls("hebe", 2)
+    recording.finish()
+    pages = replayed(tmp_path, "two.mcap")
+    assert {name: len(page.render(0.0)["calls"]) for name, page in pages.items()} == {
+        f"{MARK}two.mcap · atlas": 1,
+        f"{MARK}two.mcap · hebe": 2,
+    }
+
+
+@pytest.mark.parametrize("name", ["none.mcap", "../secret.mcap", "/etc/passwd", "", "broken.mcap"])
+def test_what_is_no_recording_of_the_folder_is_refused(tmp_path: Path, name: str) -> None:
+    folder = tmp_path / "data"
+    folder.mkdir()
+    (tmp_path / "secret.mcap").write_bytes(b"")
+    (folder / "broken.mcap").write_bytes(b"\x00" * 100)
+    with pytest.raises(ValueError, match="recording|MCAP"):
+        replayed(folder, name)
+
+
+@pytest.mark.slow
+def test_ten_thousand_calls_are_shown_whole(tmp_path: Path) -> None:
+    recording = Recording(tmp_path / "long.mcap")
+    recording.calls("kalos", 10_000)
+    recording.finish()
+    assert len(replayed(tmp_path, "long.mcap")[f"{MARK}long.mcap"].render(0.0)["calls"]) == 10_000
