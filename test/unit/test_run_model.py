@@ -123,9 +123,9 @@ def test_whoever_joins_late_folds_whatever_comes(events: list[RunEvent]) -> None
 
 
 def test_memory_is_bounded_and_what_lives_is_kept_longest(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, most in (("MAX_CALLS", 50), ("MAX_PROCESSES", 10), ("MAX_SEEN", 30)):
-        monkeypatch.setattr(run_model, name, most)
-    model = folded([CallEvent(kind=CallKind.STARTED, call_id="lives", process_id="p")])
+    monkeypatch.setattr(run_model, "MAX_SEEN", 30)
+    model = RunModel(calls=50, processes=10)
+    model.take(CallEvent(kind=CallKind.STARTED, call_id="lives", process_id="p"))
     model.see_process("p", 0.0, instruction="stay", source="USER", status="IN_PROGRESS")
     for n in range(500):
         model.see_process(f"q{n}", 0.0, instruction="go", source="USER", status="SUCCESS")
