@@ -20,11 +20,12 @@ from typing import Any
 
 import pytest
 from ghostshell.action import AskHuman
-from ghostshell.srv import CompileReflex
+from ghostshell.srv import CompileReflex, ControlHalt
 from PIL import Image
 from websockets.exceptions import WebSocketException
 from websockets.sync.client import ClientConnection, connect
 
+from ghostshell_ros.nodes.dashboard.halts import Halts
 from ghostshell_ros.runtime.goal_client import GoalClient, GoalEnd
 from ghostshell_ros.runtime.node import RuntimeNode
 from pipeline_support import BroughtUp, brought_up
@@ -176,6 +177,27 @@ def test_a_halt_is_shown_when_the_gate_has_latched_it_and_cleared_by_who_may(pag
         assert not old["ok"] and halted()["on"]
         assert browser.do("clear", page.name, number=halted()["number"])["ok"]
         wait_until(lambda: halted()["on"] is False, 5.0, "it is cleared")
+
+
+def test_a_robot_of_another_machine_is_halted_through_ros(namespace: str, host: Callable[..., Any]) -> None:
+    """Its gate has no socket here."""
+    gate, asked = RuntimeNode("gate", namespace=namespace), list[str]()
+
+    def halt(request: ControlHalt.Request, response: ControlHalt.Response) -> ControlHalt.Response:
+        asked.extend([request.cause] if request.command == ControlHalt.Request.HALT else [])
+        response.success, response.message = True, "halted"
+        return response
+
+    gate.create_service(ControlHalt, "request_halt", halt)
+    host(gate)
+    halts, robot = Halts(gate.context.get_domain_id()), namespace.strip("/")
+    try:
+        halts.prepare(robot)
+        assert halts.halt(robot, "a child on the stairs", known=True) == (True, "halted") and asked == ["a child on the stairs"]
+        assert halts.halt(f"{robot}x", "why", known=False) == (False, f"there is no robot {robot}x")
+        assert not halts.halt("▶ walk.mcap", "why", known=False)[0]
+    finally:
+        halts.close()
 
 
 def test_a_reflex_is_tried_and_approved_as_it_was_shown(page: Setting, host: Callable[..., Any]) -> None:

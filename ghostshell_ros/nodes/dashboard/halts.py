@@ -47,11 +47,13 @@ class Halts:
             client = self._clients[robot] = made.get(timeout=ANSWER_S)
             node.call_soon(client.prove, lambda: ControlHalt.Request(command=ControlHalt.Request.LOOK))
 
-    def halt(self, robot: str, cause: str) -> tuple[bool, str]:
-        """Halt a robot. Return whether its gate confirms it, and what it says."""
-        told = halt_door.halt(str(self._domain), robot, cause)
+    def halt(self, robot: str, cause: str, *, known: bool) -> tuple[bool, str]:
+        """Halt a robot; through ROS only one that is `known`. Return whether its gate confirms it, and what it says."""
+        told = halt_door.halt(str(self._domain), robot, cause) if halt_door.is_namespace(robot) else None
         if told is not None:
             return True, told
+        if not known:
+            return False, f"there is no robot {robot}"
         try:
             self.prepare(robot)
             client = self._clients[robot]

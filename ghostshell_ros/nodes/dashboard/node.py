@@ -233,10 +233,8 @@ class Dashboard(RuntimeNode):
         self.call_soon(show)
 
     def halt(self, robot: str, cause: str) -> tuple[bool, str]:
-        """Halt a robot. From any thread."""
-        if robot not in self._robots:
-            return False, f"there is no robot {robot}"
-        return self._halts.halt(robot, cause)
+        """Halt a robot, also one of this machine that is not shown yet. From any thread."""
+        return self._halts.halt(robot, cause, known=robot in self._robots)
 
     def camera_topic(self, robot: str, camera: str) -> str:
         """Return the topic of a camera, "" where there is none. From any thread."""

@@ -253,8 +253,8 @@ class Service:
         with suppress(WebSocketDisconnect):
             while True:
                 asked = _json(await _text_of(socket))
-                if not isinstance(asked.get("robot"), str):
-                    await socket.close(BAD_REQUEST, "no robot is named")
+                if not isinstance(asked.get("robot"), str) or len(answering) >= MAX_ACTS:
+                    await socket.close(BAD_REQUEST, "no robot is named, or too many halts wait for their gates")
                     return
                 # A token that was ended meanwhile halts all the same: everybody may.
                 task = asyncio.create_task(answer(asked["robot"], str(asked.get("cause", ""))))
