@@ -196,11 +196,10 @@ class McpDoor:
         if not made:
             return _failed(end.error_msg or told(end))
         done = made[-1]
-        text = done.told or done.outcome_name
         structured = {"outcome": done.outcome_name, "message": done.told, "value": done.value, "process_id": end.process_id}
         if done.outcome is not Outcome.DONE:
-            text = f"{done.outcome_name}: {end.error_msg or text}"
-        return _told(text, structured, failed=done.outcome is not Outcome.DONE)
+            return _told(f"{done.outcome_name}: {done.told or end.error_msg}", structured, failed=True)
+        return _told(done.told or done.outcome_name, structured)
 
     async def _run_task(self, call: Call, robot: AskedRobot) -> types.CallToolResult:
         end = await self._run(call, robot, call.arguments["instruction"])
