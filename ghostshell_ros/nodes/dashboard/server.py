@@ -95,6 +95,7 @@ class Page:
         self.change = ""
         """The last change as text: what leads from the revision before to this one."""
         self._news = asyncio.Event()
+        self._snapshots: dict[str, str] = {}
 
     def publish(self, state: State) -> None:
         """Show a state from now on."""
@@ -107,6 +108,13 @@ class Page:
         )
         self._news.set()
         self._news = asyncio.Event()
+
+    def snapshot(self, visitor: Visitor) -> str:
+        """Return the whole state for a visitor as text; those of one role share it."""
+        if visitor.name not in self._snapshots:
+            you = {"acts": visitor.acts, "name": visitor.name}
+            self._snapshots[visitor.name] = _text({"t": "snapshot", "rev": self.rev, "state": {**self.state, "you": you}})
+        return self._snapshots[visitor.name]
 
     async def later_than(self, rev: int) -> None:
         """Wait for another revision than `rev`."""
@@ -326,12 +334,7 @@ class Client:
         rev = -1
         while self._access.visitor(self._socket.scope[TOKEN]) is not None:
             page = self._page
-            if rev == page.rev - 1 and rev >= 0:
-                text = page.change
-            else:
-                you = {"acts": self._visitor.acts, "name": self._visitor.name}
-                snapshot = {"t": "snapshot", "rev": page.rev, "state": {**page.state, "you": you}}
-                text = _text(snapshot)
+            text = page.change if rev >= 0 and rev == page.rev - 1 else page.snapshot(self._visitor)
             rev, self._seen = page.rev, page.state
             await asyncio.wait_for(self._socket.send_text(text), STUCK_S)
             await page.later_than(rev)
