@@ -238,7 +238,7 @@ def main() -> int:
         ros_probe.serve_echo(Echo)
         return 0
     with tempfile.TemporaryDirectory() as folder:
-        config = _config(Path(folder))
+        config = configured(Path(folder))
         try:
             with ros_probe.brought_up(ROBOT, Probe, robot="kalos", config_dir=str(config)) as probe:
                 probe.wait(lambda: probe.reflexes and len(probe.reflexes.reflexes) == REFLEXES, "the reflexes", 30.0)
@@ -255,7 +255,7 @@ def main() -> int:
     return 0
 
 
-def _config(folder: Path) -> Path:
+def configured(folder: Path) -> Path:
     """Return the shipped configuration, with the reflexes of this benchmark."""
     target = folder / "config"
     shutil.copytree(ROOT / "config", target)

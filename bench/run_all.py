@@ -27,6 +27,8 @@ NAMES = (
     "detection",
     "observer",
     "reflexes",
+    "lateness",
+    "way",
 )
 
 
