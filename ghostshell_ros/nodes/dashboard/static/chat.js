@@ -8,6 +8,8 @@ import { clock, long, t } from "./words.js";
 const MOST_LINES = 200;
 const MOST_CHIPS = 8;
 const TALLEST_PX = 140;
+/** Calls that only order others; the timeline shows them. */
+const ORDERING = new Set(["step", "if", "else", "wait", "subtask_complete", "replace_steps", "plan_done", "observe"]);
 const SIGNS = { queued: "·", running: "▸", DONE: "✓", FAILED: "✕", INTERRUPTED: "‖", REFUSED: "⊘", DROPPED: "–", unheard: "?" };
 
 /** Return a call's sign for eyes and its standing in words. */
@@ -119,7 +121,7 @@ export class Chat {
     wrote.dataset.ended = String(ended);
     set(node, "data-state", task ? taskState(task)[0] : null);
     const changes = String(story.changes.get(entry.task) ?? 0);
-    if (node.dataset.changes !== changes) this.chips(node.querySelector(".chips"), story.callsOf(entry.task));
+    if (node.dataset.changes !== changes) this.chips(node.querySelector(".chips"), story.callsOf(entry.task).filter(([, call]) => !ORDERING.has(call.function)));
     node.dataset.changes = changes;
   }
 

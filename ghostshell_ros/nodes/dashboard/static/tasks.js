@@ -88,7 +88,7 @@ export class Tasks {
     });
     const asking = Object.entries(task.asking ?? {}).map(([layer, at]) => t("tasks.thinks", layer.toUpperCase(), long(now - at)));
     const queue = task.queued || task.steps_done ? t("tasks.queue", task.queued ?? 0, task.steps_done ?? 0) : "";
-    say(card.querySelector(".step"), hasEnded(task) ? "" : [task.step ? t("tasks.step", task.step) : "", queue, ...asking].filter(Boolean).join(" · "));
+    say(card.querySelector(".step"), hasEnded(task) ? "" : [task.step ? t("tasks.step", task.step.replace(/^<step>|<\/step>$/g, "")) : "", queue, ...asking].filter(Boolean).join(" · "));
     const usage = (task.usage ?? []).filter((use) => use.asked).map((use) => t("tasks.usage", use.layer.toUpperCase(), use.asked, many(tokens(use)), use.cost_usd >= 0 ? `, ${dollars(use.cost_usd)}` : ""));
     say(card.querySelector(".usage"), usage.join(" · "));
     for (const button of card.querySelectorAll("[data-act]")) {

@@ -448,8 +448,8 @@ export class Timeline {
     for (let at = Math.ceil(from / step) * step; at <= to; at += step) {
       const x = Math.round(this.x(at));
       if (x < this.gutter) continue;
-      if (labels) surface.text(clock(at + 1e-4, step < 1), x, AXIS_PX / 2, { colour: "dim", size: 11, align: x < this.gutter + 26 ? "left" : x > surface.width - 30 ? "right" : "center" });
-      else {
+      if (labels && x > this.gutter + 28 && x < surface.width - 28) surface.text(clock(at + 1e-4, step < 1), x, AXIS_PX / 2, { colour: "dim", size: 11, align: "center" });
+      if (!labels) {
         surface.context.fillStyle = surface.colours.faint;
         surface.context.fillRect(x, AXIS_PX, 1, surface.height);
       }
