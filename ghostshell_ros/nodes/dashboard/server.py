@@ -103,9 +103,8 @@ class Page:
         if not sets and not deletes:
             return
         self.state, self.rev = state, self.rev + 1
-        self.change = json.dumps(
-            {"t": "patch", "rev": self.rev, "set": sets, "del": deletes}, ensure_ascii=False, allow_nan=False
-        )
+        self.change = _text({"t": "patch", "rev": self.rev, "set": sets, "del": deletes})
+        self._snapshots.clear()
         self._news.set()
         self._news = asyncio.Event()
 
