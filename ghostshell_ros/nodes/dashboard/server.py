@@ -230,11 +230,11 @@ class Service:
             await socket.close(TRY_LATER, "too many pages are open")
             return
         await socket.accept()
-        self._clients += 1
+        self._clients, before = self._clients + 1, self._page.rev
         self._robots.look(self._clients)
         if self._clients == 1:  # while nobody watched, nobody kept the state current
             with suppress(asyncio.TimeoutError):
-                await asyncio.wait_for(self._page.later_than(self._page.rev), FRESH_S)
+                await asyncio.wait_for(self._page.later_than(before), FRESH_S)
         client = Client(socket, self._page, self._access, self._robots)
         try:
             await client.serve()
