@@ -20,10 +20,10 @@ from planners.prompts.prompt import CallReport, RobotFacts
 from planners.strategies.console.session import Session
 from planners.strategies.console.strategy import Console
 from planners.strategies.console.transcript import written
-from planners.strategy import Interrupted, Paused, PlannerEvent, Restarted, Resumed, Task
+from planners.strategy import Interrupted, Paused, PlannerEvent, Report, Restarted, Resumed, Task
 from skill_kernel import Content, SkillReturn, robot_skill
 from skill_kernel.codes import CallCode, Outcome
-from skill_kernel.events import CallEvent, CallKind
+from skill_kernel.events import CallEvent, CallKind, Notice
 from skill_kernel.skills.skill import Skill
 
 TAKES_S = 1.0
@@ -103,6 +103,7 @@ class Robot:
     strategy: Console = field(default_factory=Console)
     settings: dict[str, Any] = field(default_factory=lambda: dict(SETTINGS))
     act: Callable[[str, Mapping[str, Any]], SkillReturn] = answer
+    memory: Sequence[str] = ()
     seen: dict[str, Any] = field(default_factory=lambda: {"room": "hall"})
 
     def __post_init__(self) -> None:
@@ -145,6 +146,7 @@ class Run:
         self.model = ScriptedModel(self.clock, self._answer)
         self.calls: list[Call] = []
         self.ended: list[tuple[int, str]] = []
+        self.told: list[str] = []
         self.budget: tuple[bool, float, str] = (True, 0.0, "")
         self.planning = robot.strategy.start(Task(process_id, instruction, "a test", done), robot, self)  # type: ignore[arg-type]
 
@@ -230,6 +232,13 @@ class Run:
 
         self.clock.call_later(TAKES_S, end)
         return call
+
+    def recollect(self, then: Callable[[Sequence[str]], None]) -> None:
+        then(self.robot.memory)
+
+    def report(self, report: Report) -> None:
+        assert isinstance(report, Notice)
+        self.told.append(report.text)
 
     def finish(self, code: int = 0, why: str = "") -> None:
         if not self.ended:

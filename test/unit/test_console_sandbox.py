@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from console_escapes import ESCAPES, SECRET
 
+from planners.strategies.console.functions import bound_names
 from planners.strategies.console.sandbox import GRACE_S, LIMITS, HostCall, Limits, Raised, Ran, Sandbox, SandboxError, Step
 
 QUICK = Limits(turn_s=0.1, statement_s=0.5, memory=16 << 20)
@@ -63,6 +64,8 @@ def test_each_escape_ends_as_an_error_within_its_time(
         assert took_s < QUICK.statement_s + GRACE_S, (source[:200], took_s)
         assert not EVIL.exists(), source
         assert to_end(shared, "1 + 1") == Ran("2"), f"the console does not go on after {source[:200]}"
+        if bound_names(source) - {"x", "A", "f"}:
+            shared.forget()  # it may have taken the name of a function that the next one means
 
 
 def test_the_process_has_no_environment_and_no_room(sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -123,6 +126,14 @@ def test_a_refused_call_raises_and_can_be_caught(sandbox: Sandbox) -> None:
     assert sandbox.refuse("RuntimeError", "a wall") == Raised("RuntimeError", "a wall")
     sandbox.run("try:\n    walk(1)\nexcept RuntimeError as error:\n    print(error)")
     assert sandbox.refuse("RuntimeError", "a wall") == Ran(printed="a wall\n")
+
+
+def test_halves_of_characters_come_in_as_question_marks(sandbox: Sandbox) -> None:
+    sandbox.run("x = walk('a\ud800')")
+    assert sandbox.answer({"\ud800": ["\udfff"]}) == Ran()
+    assert to_end(sandbox, "x") == Ran("{'?': ['?']}")
+    sandbox.run("walk(1)")
+    assert sandbox.refuse("RuntimeError", "a \ud800 wall") == Raised("RuntimeError", "a ? wall")
 
 
 def test_a_function_may_be_handed_on_and_a_wait_is_the_hosts(sandbox: Sandbox) -> None:

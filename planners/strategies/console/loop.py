@@ -5,14 +5,14 @@ and ask again until it waits for what somebody says next (section 3)."""
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
 
 from planners.models.base import Message, ModelRequest
 from planners.models.model_call import AnswerEnd, Handle
-from planners.prompts.blocks import Layer
+from planners.prompts.blocks import Layer, quoted
 from planners.prompts.prompt import CallReport, RobotFacts
 from planners.strategies.console.api import OBSERVE, WAIT_NAME, Api, ApiError, SkillCall, plain
 from planners.strategies.console.desk import Desk
@@ -27,7 +27,7 @@ from planners.strategies.only_words import OnlyWords
 from planners.strategy import Interrupted, Paused, PlannerEvent, PlannerIO, Restarted, Resumed, RobotView, Task
 from skill_kernel.codes import ModelCode, Outcome, TaskCode
 from skill_kernel.config.sections import shown
-from skill_kernel.events import CallEvent
+from skill_kernel.events import CallEvent, Notice
 
 MAX_TOKENS = 512
 """Length of an answer."""
@@ -41,6 +41,7 @@ MAX_SLEEP_S = 600.0
 SHOWN_WHY = 400
 """Characters of a reason."""
 SORRY = "Sorry, I am going in circles and do not know how to go on."
+DONE_BEFORE, REMEMBERED = "# Done before, of this task: {}", "# Remembered, may have changed since: {}"
 CUT_OFF = (
     "the robot's programs were started anew while {name}() ran: it may be done in part, or not at all; look before you go on"
 )
@@ -74,15 +75,15 @@ class ConsolePlanning:
         """What went wrong last, while nothing that was done after it has made it good; what was said last."""
         self._paused = self._void = self._over = False
         self._cause = ""
-        self._before = [f"{call.function} {dict(call.arguments)}: {call.outcome}" for call in task.done]
-        """What was done before the console knew of the task."""
+        self._notes = [DONE_BEFORE.format(quoted(call.shown())) for call in task.done]
+        """What the console is told of the task besides the instruction."""
         if not io.thinks(Layer.CONSOLE):
             why = "the strategy console needs a language model; name one in the parameter `model`"
             self._finish(int(ModelCode.MODEL_NOT_UNDERSTOOD), why)
         elif why := available():
             self._finish(int(TaskCode.GIVEN_UP), f"the strategy console cannot run: {why}")
         else:
-            io.work(partial(_tried, partial(desk.take, task.process_id, self._api.names, io.folder)), self._opened)
+            io.recollect(self._recollected)
 
     # -- what happens -------------------------------------------------------------------------------------------------
 
@@ -99,7 +100,7 @@ class ConsolePlanning:
             self._todo.clear()
             self._break_off()
         elif isinstance(event, Restarted):
-            self._void = False
+            self._void = self._paused = False
             self._statements.clear()
             self._go_on()
 
@@ -107,6 +108,11 @@ class ConsolePlanning:
         self._over = True
         self._stop_asking()
         self._io.work(partial(self._desk.park, self._task.process_id, why), lambda _: None)
+
+    def _recollected(self, lines: Sequence[str]) -> None:
+        self._notes += [REMEMBERED.format(quoted(line)) for line in lines]
+        take = partial(self._desk.take, self._task.process_id, self._api.names, self._io.folder)
+        self._io.work(partial(_tried, take), self._opened)
 
     def _opened(self, session: Session | SandboxError) -> None:
         self._working = False
@@ -120,7 +126,7 @@ class ConsolePlanning:
             self._called(session.call)
         else:
             # It was at this very task when its node ended: what it called is not done again by itself.
-            self._heard, self._before = True, []
+            self._heard, self._notes = True, []
             self._hold(partial(self._refuse, "RuntimeError", CUT_OFF.format(name=session.call.name)))
         self._go_on()
 
@@ -275,9 +281,9 @@ class ConsolePlanning:
             why = f"not done after {most} statements; {self._fault or 'give a smaller task'}"
             self._finish(int(TaskCode.TURN_LIMIT), why)
             return
-        if self._before:
-            self._session.note(f"# Of this task was done before: {'; '.join(self._before)}")
-            self._before = []
+        for note in self._notes:
+            self._session.note(note)
+        self._notes = []
         self._reply = ""
         text = self._prompts.console(self._session.entries, circle=self._circle)
         request = replace(self._request(self._prompts.system, text), temperature=round(self._temperature, 1))
@@ -326,6 +332,7 @@ class ConsolePlanning:
             self._go_on()
             return
         self._circle = False
+        self._io.report(Notice(layer=Layer.CONSOLE.value, text=shown(code, SHOWN_WHY)))
         if is_comment(code):
             self._session.note(code)
             self._go_on()

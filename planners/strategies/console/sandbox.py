@@ -11,7 +11,7 @@ from __future__ import annotations
 import ast
 import resource
 import sysconfig
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -135,17 +135,17 @@ class Sandbox:
         if len(source) > MAX_STATEMENT:
             why = f"the statement has {len(source)} characters, more than {MAX_STATEMENT}; write several"
             return Raised("ValueError", why)
-        session = self._open()
+        session, source = self._open(), _encodable(source)
         self._printed, self._stops = self._monty.CollectString(max_bytes=1 << 20), 0
         return self._advance(lambda: session.feed_start(_showing(source), print_callback=self._printed))
 
     def answer(self, value: Any) -> Step:
         """Let the host call return a value: None, a bool, number, text, or a list or dict of them."""
-        return self._resume({"return_value": value})
+        return self._resume({"return_value": _encodable(value)})
 
     def refuse(self, kind: str, message: str) -> Step:
         """Let the host call raise a builtin exception of this name."""
-        return self._resume({"exc_type": kind, "message": message})
+        return self._resume({"exc_type": kind, "message": _encodable(message)})
 
     def break_off(self, why: str) -> Raised:
         """End the statement whatever it catches; the console goes on as it was before it."""
@@ -323,9 +323,17 @@ def _named(name: str) -> Callable[[], None]:
     return function
 
 
+def _encodable(value: Any) -> Any:
+    """Return a value without halves of characters, which JSON may hold and the interpreter's protocol cannot."""
+    if isinstance(value, str):
+        return value.encode("utf-8", "replace").decode()
+    if isinstance(value, Mapping):
+        return {_encodable(key): _encodable(item) for key, item in value.items()}
+    return [_encodable(item) for item in value] if isinstance(value, (list, tuple)) else value
+
+
 def _fault_of(*values: Any) -> str:
-    """Return why values cannot be given to the host; "" for None, bools, numbers, texts, and lists and dicts of them that are
-    not too long (`MAX_GIVEN`)."""
+    """Return why values cannot be given to the host; "" for what JSON can hold and is not too long (`MAX_GIVEN`)."""
     left, todo = MAX_GIVEN, list(values)
     while todo:
         value = todo.pop()
@@ -333,6 +341,8 @@ def _fault_of(*values: Any) -> str:
         if left < 0:
             return f"takes at most {MAX_GIVEN} characters and values"
         if isinstance(value, dict):
+            if not all(isinstance(key, str) for key in value):
+                return "takes dicts whose keys are texts"
             todo += [*value, *value.values()]
         elif isinstance(value, (list, tuple)):
             todo += value[: left + 1]
