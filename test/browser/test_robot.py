@@ -15,15 +15,18 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from ament_index_python.packages import get_package_prefix
 from playwright.sync_api import Page, expect
 
 from conftest import PHONE, PICTURES
+from ghostshell_ros.cli.follow import RobotClient, wait_ready
+from ghostshell_ros.cli.robot_client import spun
 
 UP_S = 90.0
 DONE_MS = 60_000
-BACK_S = 2.0
-"""Time within which the page has found a node that was killed and started anew, from when that one serves."""
-GHOSTSHELL = Path(os.environ.get("GHOSTSHELL_INSTALL", "")) / "ghostshell/lib/ghostshell/ghostshell"
+BACK_S = 6.0
+"""Time within which the page shows a node that was killed and started anew: 2 s on a machine with nothing else to do."""
+GHOSTSHELL = Path(get_package_prefix("ghostshell")) / "lib/ghostshell/ghostshell"
 
 
 class Kalos:
@@ -33,13 +36,8 @@ class Kalos:
         self.data = folder / "data"
         self.data.mkdir()
         self.domain = os.environ.get("ROS_DOMAIN_ID") or str(1 + os.getpid() % 100)
-        self._env = {
-            **os.environ,
-            "GHOSTSHELL_DATA": str(self.data),
-            "GHOSTSHELL_KEYS": str(folder / "keys"),
-            "ROS_DOMAIN_ID": self.domain,
-            "PYTHONUNBUFFERED": "1",
-        }
+        os.environ["GHOSTSHELL_DATA"], os.environ["GHOSTSHELL_KEYS"] = str(self.data), str(folder / "keys")
+        os.environ["ROS_DOMAIN_ID"], os.environ["PYTHONUNBUFFERED"] = self.domain, "1"
         self.said: list[str] = []
         self._addresses: queue.Queue[str] = queue.Queue()
         self._launch = self.start("launch", "kalos")
@@ -50,7 +48,7 @@ class Kalos:
     def start(self, *words: str) -> subprocess.Popen[str]:
         """Start a command of `ghostshell`."""
         pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "stdin": subprocess.DEVNULL}
-        return subprocess.Popen([GHOSTSHELL, *words], env=self._env, text=True, start_new_session=True, **pipes)
+        return subprocess.Popen([GHOSTSHELL, *words], text=True, start_new_session=True, **pipes)
 
     def command(self, *words: str) -> str:
         """Run a command of `ghostshell` and return what it says."""
@@ -60,8 +58,8 @@ class Kalos:
         return said
 
     def page_process(self) -> int:
-        """Return the process that serves the page."""
-        return int(json.loads((self.data / f"page/domain_{self.domain}.json").read_text())["pid"])
+        """Return the process that serves the page; 0 where it does not yet."""
+        return int(json.loads((self.data / f"page/domain_{self.domain}.json").read_text() or "{}").get("pid", 0))
 
     def end(self) -> None:
         """End all of it."""
@@ -144,11 +142,17 @@ def test_a_reflex_is_tried_and_approved(kalos: Kalos, page: Page) -> None:
     expect(card.locator(".state")).to_have_text("approved", timeout=DONE_MS)
 
 
-def test_a_question_of_the_robot_is_answered(page: Page) -> None:
-    instruct(page, '<ask choices="yes,no">Shall I nod?</ask>')
-    expect(page.locator(".question")).to_contain_text("Shall I nod?", timeout=DONE_MS)
-    page.locator(".question").get_by_role("button", name="yes").click()
-    expect(page.locator(".question")).to_have_count(0, timeout=DONE_MS)
+def test_a_question_of_the_robot_is_answered(kalos: Kalos, page: Page) -> None:
+    with spun(lambda: RobotClient("kalos")) as client:
+        wait_ready(client, UP_S)
+        sent = client.send('<ask choices="yes,no">Shall I nod?</ask>', strategy="tokens")
+        expect(page.locator(".question")).to_contain_text("Shall I nod?", timeout=DONE_MS)
+        page.locator(".question").get_by_role("button", name="yes").click()
+        expect(page.locator(".question")).to_have_count(0, timeout=DONE_MS)
+        deadline = time.monotonic() + UP_S
+        while sent.end is None and time.monotonic() < deadline:
+            page.wait_for_timeout(50)
+        assert sent.end is not None and sent.end.error_code == 0, sent.end
     chip = page.locator(".line.person", has_text="Shall I nod?").locator(".chips li[data-outcome=DONE]")
     expect(chip.first).to_be_visible(timeout=DONE_MS)
 
@@ -177,18 +181,18 @@ def test_a_killed_node_is_found_again_and_the_story_is_kept(kalos: Kalos, page: 
     expect(page.locator(".line.robot", has_text="good morning")).to_be_visible(timeout=DONE_MS)
     before = page.locator("#time-note").inner_text()
     old = kalos.page_process()
+    killed_s = time.monotonic()
     os.kill(old, signal.SIGKILL)
     expect(page.locator("#link")).to_have_text("no connection")
-    while kalos.page_process() == old:
-        time.sleep(0.02)
-    served = time.monotonic()
     expect(page.locator("#link")).to_have_text("live", timeout=DONE_MS)
-    assert time.monotonic() - served < BACK_S
+    back_s = time.monotonic() - killed_s
+    print(f"shown {back_s:.2f} s after the kill")
+    assert back_s < BACK_S and kalos.page_process() != old
     expect(page.locator(".line.robot", has_text="good morning")).to_be_visible()
     assert page.locator("#time-note").inner_text() == before
     instruct(page, "nod")
-    chip = page.locator(".line.person", has_text=re.compile("nod$")).last.locator(".chips li[data-outcome=DONE]")
-    expect(chip.first).to_be_visible(timeout=DONE_MS)
+    line = page.locator(".line.person", has=page.get_by_text("nod", exact=True))
+    expect(line.locator(".chips li[data-outcome=DONE]").first).to_be_visible(timeout=DONE_MS)
 
 
 def test_a_phone_talks_to_the_robot(kalos: Kalos, new_page: Callable[..., Page]) -> None:
@@ -199,5 +203,6 @@ def test_a_phone_talks_to_the_robot(kalos: Kalos, new_page: Callable[..., Page])
     expect(page.locator(".line.robot", has_text="good evening")).to_be_visible(timeout=DONE_MS)
     page.locator("#stop").tap()
     expect(page.locator("#halt-state")).to_contain_text("STOPPED", timeout=2000)
+    expect(page.locator("#halt-state")).to_contain_text("page, user", timeout=DONE_MS)
     page.locator("#clear").tap()
     expect(page.locator("#halt-state")).to_have_text("", timeout=DONE_MS)
