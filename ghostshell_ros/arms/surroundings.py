@@ -29,8 +29,8 @@ APART_M = 0.012
 """Room between two things."""
 ABOVE_M = 0.004
 """A thing is let go so far above its surface."""
-YAWS, TILT = 8, math.radians(50.0)
-"""Ways to turn the hand for a round thing in half a turn, and how far a tilted hand is from pointing down [rad]."""
+YAWS, TILTS = 8, (math.radians(50.0), math.radians(25.0))
+"""Ways to turn the hand for a round thing in half a turn; a tilted and a steep hand are so far from pointing down [rad]."""
 UP = np.array([0.0, 0.0, 1.0])
 TALL, TALL_M = 1.2, 0.05
 """A thing that is so much higher than wide, and at least so high, may be taken from the side."""
@@ -235,12 +235,15 @@ class Surroundings:
         low = at + UP * max(0.0, FINGER_M - height)
         above = [HandPose.of(low, y, -UP) for y in across]
         sides = [y for y in across if np.dot(np.cross(y, UP), away) > 0.0]
-        tilted = [HandPose.of(low, y, np.cross(y, UP) * math.sin(TILT) - UP * math.cos(TILT)) for y in sides]
+        tilted, steep = (
+            [HandPose.of(low, y, np.cross(y, UP) * math.sin(tilt) - UP * math.cos(tilt)) for y in sides] for tilt in TILTS
+        )
         tall = height > TALL * float(half[beside].min()) and 2 * height > TALL_M
         level = [HandPose.of(at, y, np.cross(y, UP)) for y in sides] if tall else []
         if self.base.stop == self.base.start:
             return [*above, *tilted, *level]
-        return [pose for poses in zip_longest(tilted, level) for pose in poses if pose is not None] + above
+        lateral = [pose for poses in zip_longest(tilted, level) for pose in poses if pose is not None]
+        return [*lateral, *steep, *above]
 
     def spots(self, space: str, thing: str, shoulder: Vector) -> list[Vector]:
         """Return where the middle of a thing may stand in a space [m]: the freest within easy reach of an arm's shoulder first,
