@@ -381,11 +381,16 @@ def test_a_phone_shows_each_part_whole_and_the_stop_always(new_page: Callable[..
         assert page.evaluate("document.documentElement.scrollWidth") <= width, view
         stop = page.locator("#stop").bounding_box()
         assert stop and stop["height"] >= 44 and stop["y"] + stop["height"] <= 780 and stop["x"] >= 0
+        for panel in page.locator(f".panel[data-view={view}]").all():
+            assert panel.evaluate("(node) => node.scrollWidth <= node.clientWidth"), view
         PICTURES.mkdir(parents=True, exist_ok=True)
         page.screenshot(path=PICTURES / f"phone_{width}_{view}.png")
     page.locator("#stop").tap()
     expect(page.locator("#halt-state")).to_have_text("STOPPED: page")
     expect(page.locator("#clear")).to_be_in_viewport()
+    page.locator("#views [data-view=talk]").click()
+    send, halt = page.locator("#composer button").bounding_box(), page.locator(".halt").bounding_box()
+    assert send and halt and send["y"] + send["height"] <= halt["y"], "one can write while the robot is halted"
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])

@@ -410,7 +410,7 @@ export class Timeline {
 
   draw() {
     const { surface } = this;
-    const wait = calm.matches ? CALM_MS : LIVE_MS;
+    const wait = Math.max(calm.matches ? CALM_MS : LIVE_MS, (1000 * this.view?.span) / surface.width);
     if (!this.view || !surface.visible || performance.now() - this.last < (this.view.follows ? wait : 12)) return;
     this.last = performance.now();
     surface.clear();
