@@ -44,7 +44,10 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Move:
-    """Move the arm along joints, at a share of its speed; `pressing` against something, it need not come quite to the end."""
+    """Move the arm along joints, at a share of its speed; `pressing` against something, it need not come quite to the end.
+
+    A path of one point is the end of a way that MoveIt finds.
+    """
 
     path: Sequence[Vector]
     speed: float = 1.0
