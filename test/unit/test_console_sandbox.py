@@ -98,6 +98,8 @@ def test_a_killed_process_costs_one_statement(sandbox: Sandbox) -> None:
         ("# a thought", ""),
         ("y = 2\ny", "2"),
         ("for i in range(3):\n    i", ""),
+        ("1\n2; None; 3\nx = 4\n5\nx", "1\n2\n3\n4"),
+        ("1  # one\n\n# two\n'é'; y = 'ü'", "1\n'é'"),
         ("'ü' + \"'\"", '"ü\'"'),
         ("x = []; x.append(x); x", "[[...]]"),
         ("class A:\n    def __repr__(self):\n        return 'A()'\nA()", "A()"),
@@ -105,8 +107,15 @@ def test_a_killed_process_costs_one_statement(sandbox: Sandbox) -> None:
         ("(\n    1\n)", "1"),
     ],
 )
-def test_a_statement_shows_the_repr_of_its_last_expression(sandbox: Sandbox, source: str, shown: str) -> None:
+def test_a_statement_shows_the_expressions_that_it_begins_and_ends_with(sandbox: Sandbox, source: str, shown: str) -> None:
     assert to_end(sandbox, source) == Ran(shown)
+
+
+def test_what_was_shown_before_an_error_is_shown_once(sandbox: Sandbox) -> None:
+    assert to_end(sandbox, "1\n2\n1 / 0") == Raised("ZeroDivisionError", "division by zero", "1\n2")
+    assert to_end(sandbox, "3\nx = 4") == Ran("3")
+    assert to_end(sandbox, "x = 1 / 0") == Raised("ZeroDivisionError", "division by zero")
+    assert to_end(sandbox, "x = (") == Raised("SyntaxError", "unexpected EOF while parsing")
 
 
 def test_results_and_prints_are_cut(sandbox: Sandbox) -> None:

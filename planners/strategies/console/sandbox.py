@@ -9,11 +9,13 @@ limits of its process stand behind it. All methods block, for the time of a stat
 from __future__ import annotations
 
 import ast
+import itertools
 import resource
 import sysconfig
 from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 from typing import Any, TypeAlias
@@ -274,9 +276,15 @@ class Sandbox:
             kind, _, message = error.display("type-msg").partition(": ")
             if kind in _SPENT:
                 return self._undo(kind, message[:MAX_SHOWN])
-            return self._ended(Raised(kind, message[:MAX_SHOWN], self._output()))
+            return self._ended(Raised(kind, message[:MAX_SHOWN], self._output() + self._shown_before()))
         except (self._monty.MontyError, RuntimeError, ValueError, TypeError) as error:
             return self._undo("RuntimeError", str(error)[:MAX_SHOWN])
+
+    def _shown_before(self) -> str:
+        """Return what a statement would have shown, had it not ended by an exception."""
+        with suppress(self._monty.MontyError, RuntimeError):
+            return str(self._session.feed_run(_ALL_SHOWN))[:MAX_SHOWN]
+        return ""
 
     def _ended(self, ended: Ran | Raised) -> Ran | Raised:
         """Keep the state that a statement leaves, unless it is too long to be restored."""
@@ -364,13 +372,27 @@ def parsed(source: str) -> ast.Module | None:
 
 
 def _showing(source: str) -> str:
-    """Return a statement that ends with the shortened `repr` of its last expression, made inside the interpreter, where time
-    and memory are limited; `_` is that expression afterwards, as in every console."""
+    """Return a statement whose value is what a console shows of it: the shortened `repr` of each expression that it begins with
+    and of the one that it ends with (section 3.3). That is made inside the interpreter, where time and memory are limited."""
     tree = parsed(source)
-    if tree is None or not tree.body or not isinstance(tree.body[-1], ast.Expr):
+    body = tree.body if tree is not None else []
+    first = list(itertools.takewhile(lambda node: isinstance(node, ast.Expr), body))
+    last = body[-1:] if body and isinstance(body[-1], ast.Expr) and len(first) < len(body) else []
+    if not first and not last:
         return source
-    last = tree.body[-1]
-    lines = source.encode().splitlines(keepends=True)
-    before = b"".join(lines[: last.lineno - 1]) + lines[last.lineno - 1][: last.col_offset]
-    expression = ast.get_source_segment(source, last) or "None"
-    return f"{before.decode()}_ = (\n{expression}\n)\n'' if _ is None else f'{{_!r}}'[:{MAX_SHOWN}]"
+    text, starts = source.encode(), list(itertools.accumulate(map(len, source.encode().splitlines(keepends=True)), initial=0))
+    begin = starts[first[-1].end_lineno - 1] + first[-1].end_col_offset if first else 0  # type: ignore[operator]
+    end = starts[last[0].lineno - 1] + last[0].col_offset if last else len(text)
+    between = text[begin:end].decode().lstrip(" \t\n;\\").rstrip(" \t\n;\\")
+    lines = [f"{_SHOWN} = []", *map(partial(_shown, source), first), between, *map(partial(_shown, source), last), _ALL_SHOWN]
+    return "\n".join(lines)
+
+
+def _shown(source: str, node: ast.stmt) -> str:
+    expression = ast.get_source_segment(source, node) or "None"
+    return f"_ = (\n{expression}\n)\nif _ is not None:\n    {_SHOWN}.append(f'{{_!r}}'[:{MAX_SHOWN}])"
+
+
+_SHOWN = "_shown"
+_ALL_SHOWN = f"'\\n'.join(({_SHOWN}, {_SHOWN} := [])[0])"
+"""Gives what has been shown so far, once."""
