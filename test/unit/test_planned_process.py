@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -63,6 +64,7 @@ class Bench:
             robot=SimpleNamespace(present=Present, about=SimpleNamespace(name="coco")),
             settings={},
             judge=None,
+            folder=Path(),
             chunks=SimpleNamespace(publish=self.chunks.append),
             stop=lambda process_id, epoch, why, then: self.stopped.append(process_id),
             events=SimpleNamespace(write=self.told.append),

@@ -103,6 +103,7 @@ class Planned:
             present=Present,
             settings={},
             judge=None,
+            folder=Path(),
             stop=lambda process_id, why, then: self.stopped.append(why),
             events=SimpleNamespace(write=self.told.append),
         )
