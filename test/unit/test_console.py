@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -244,6 +245,12 @@ def test_a_spent_budget_ends_the_task(robot: Robot) -> None:
     run = Run(robot, "put it away", [BIN])
     run.budget = (False, 0.0, "no more money")
     assert run.run().ended == [(TaskCode.BUDGET_SPENT, "no more money")]
+
+
+def test_without_its_interpreter_the_task_fails_with_what_to_do(robot: Robot, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pydantic_monty", None)
+    run = Run(robot, "put it away", [BIN]).run()
+    assert run.ended[0][0] == TaskCode.GIVEN_UP and "pip install -r requirements/console.txt" in run.ended[0][1]
 
 
 # -- pauses, halts, restarts ------------------------------------------------------------------------------------------

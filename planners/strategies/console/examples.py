@@ -3,41 +3,39 @@
 
 from __future__ import annotations
 
+import math
 import re
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-
-import numpy as np
-from numpy.typing import NDArray
 
 from planners.strategies.console.transcript import instructions, read
 
 DECAY = 0.6
 """Weight of an utterance against that of the one after it (equation 6)."""
-DIMENSIONS = 512
 _WORD = re.compile(r"\w+")
 _PART = 3
 """Characters of the parts of words that are compared, so that "blocks" is like "block"; one of Chinese."""
 
-Embed = Callable[[str], NDArray[np.float64]]
+Vector = Mapping[int, float]
+"""Components that are not 0."""
+Embed = Callable[[str], Vector]
 """Maps a sentence to a vector of length 1; the nearer in meaning, the nearer in angle."""
 
 
 @lru_cache(maxsize=4096)
-def word_embedding(sentence: str) -> NDArray[np.float64]:
+def word_embedding(sentence: str) -> Vector:
     """Return a sentence as a vector of length 1 of its words and their parts, hashed (`Embed`). It knows no synonyms."""
-    vector = np.zeros(DIMENSIONS)
+    vector: dict[int, float] = {}
     for word in _WORD.findall(sentence.lower()):
         weight = 1.0 if len(word) > 2 or not word.isascii() else 0.3
         parts = [word[i : i + _PART] for i in range(len(word) - _PART + 1)] if word.isascii() else list(word)
         for feature, worth in [(f"={word}", weight), *((part, weight / len(parts)) for part in parts)]:
-            vector[zlib.crc32(feature.encode()) % DIMENSIONS] += worth
-    length = float(np.linalg.norm(vector))
-    vector = vector / length if length else vector
-    vector.setflags(write=False)
-    return vector
+            component = zlib.crc32(feature.encode())
+            vector[component] = vector.get(component, 0.0) + worth
+    length = math.hypot(*vector.values())
+    return {component: value / length for component, value in vector.items()}
 
 
 @dataclass(frozen=True)
@@ -56,8 +54,11 @@ def similarity(said: Sequence[str], example: Example, embed: Embed) -> float:
     """Return how like an example is to what was said, the oldest first (equations 6 and 7); minus infinity where nothing is."""
     if not said or not example.said:
         return float("-inf")
-    now = np.sum([DECAY**i * embed(sentence) for i, sentence in enumerate(reversed(said))], axis=0)
-    return max(float(now @ embed(sentence)) for sentence in example.said)
+    now: dict[int, float] = {}
+    for age, sentence in enumerate(reversed(said)):
+        for component, value in embed(sentence).items():
+            now[component] = now.get(component, 0.0) + DECAY**age * value
+    return max(sum(now.get(c, 0.0) * value for c, value in embed(sentence).items()) for sentence in example.said)
 
 
 def most_similar(said: Sequence[str], examples: Sequence[Example], count: int, embed: Embed = word_embedding) -> list[Example]:

@@ -20,7 +20,7 @@ from planners.strategies.console.functions import FunctionWriter
 from planners.strategies.console.loops import is_circle
 from planners.strategies.console.prompts import Prompts
 from planners.strategies.console.replies import complete, is_comment, statement, unfenced
-from planners.strategies.console.sandbox import SLEEP, HostCall, Raised, SandboxError, Step, available
+from planners.strategies.console.sandbox import SLEEP, HostCall, Raised, SandboxError, Step
 from planners.strategies.console.session import Session
 from planners.strategies.console.transcript import WAIT
 from planners.strategies.only_words import OnlyWords
@@ -80,8 +80,6 @@ class ConsolePlanning:
         if not io.thinks(Layer.CONSOLE):
             why = "the strategy console needs a language model; name one in the parameter `model`"
             self._finish(int(ModelCode.MODEL_NOT_UNDERSTOOD), why)
-        elif why := available():
-            self._finish(int(TaskCode.GIVEN_UP), f"the strategy console cannot run: {why}")
         else:
             io.recollect(self._recollected)
 

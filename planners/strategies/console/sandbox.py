@@ -89,16 +89,8 @@ class Raised:
 Step: TypeAlias = HostCall | Ran | Raised
 
 
-def available() -> str:
-    """Return why there is no interpreter here; "" when there is one."""
-    try:
-        _library()
-    except SandboxError as error:
-        return str(error)
-    return ""
-
-
 def _library() -> ModuleType:
+    """Return the interpreter's library, which takes a while to import. Raises SandboxError where there is none."""
     try:
         import pydantic_monty
     except ImportError as error:

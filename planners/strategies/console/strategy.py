@@ -4,7 +4,6 @@
 from planners.prompts.blocks import Layer
 from planners.strategies.console.desk import Desk
 from planners.strategies.console.loop import ConsolePlanning
-from planners.strategies.console.sandbox import available
 from planners.strategies.stream.stream_planner import HISTORY
 from planners.strategy import ModelRole, Parameter, PlannerIO, Planning, RobotView, Strategy, Task
 
@@ -18,9 +17,6 @@ class Console(Strategy):
 
     def __init__(self) -> None:
         self._desk = Desk()
-
-    def prepare(self) -> None:
-        available()
 
     def start(self, task: Task, robot: RobotView, io: PlannerIO) -> Planning:
         return ConsolePlanning(task, robot, io, self._desk)
