@@ -10,7 +10,8 @@ from typing import Any
 from ghostshell.srv import AnswerQuestion, CompileReflex, ControlHalt, ControlProcess, Prescribe, QueryMemory
 
 from ghostshell_ros.nodes.dashboard.access import Visitor
-from ghostshell_ros.nodes.dashboard.robot_link import TRIED_S, RobotLink, Then
+from ghostshell_ros.nodes.dashboard.robot_link import RobotLink
+from ghostshell_ros.nodes.dashboard.robot_services import TRIED_S, RobotServices, Then
 from ghostshell_ros.nodes.dashboard.state import State
 from ghostshell_ros.runtime.node import RuntimeNode
 from ghostshell_ros.runtime.recollection import MEMORY
@@ -44,6 +45,7 @@ class Acts:
     def do(self, visitor: Visitor, act: str, robot: str, about: Mapping[str, Any], seen: State, then: Then) -> None:
         """Do an act for a visitor, who was shown the state `seen`."""
         link = self._robots.get(robot)
+        services = link.services if link is not None else None
         if act == "rule":
             needed = _act_on(str(about.get("kind")), str(about.get("action")))
         else:
@@ -52,19 +54,19 @@ class Acts:
             then(False, f"the page cannot {act or 'do that'}")
         elif why := visitor.refusal(needed):
             then(False, why)
-        elif link is None:
+        elif services is None:
             then(False, f"there is no robot {robot}")
         elif act == "rule":
-            self._rule(visitor, link, about, seen, then)
+            self._rule(visitor, services, about, seen, then)
         elif act == "memory":
-            self._ask_memory(visitor, link, str(about.get("text", "")), then)
+            self._ask_memory(visitor, services, str(about.get("text", "")), then)
         elif act == "instruct":
             text = str(about.get("text", "")).strip()
-            link.instruct(ros_text(text), f"page ({visitor.name})", visitor.signs(needed), then)
+            services.instruct(ros_text(text), f"page ({visitor.name})", visitor.signs(needed), then)
         else:
-            self._serve(visitor, link, act, about, then)
+            self._serve(visitor, services, act, about, then)
 
-    def _serve(self, visitor: Visitor, link: RobotLink, act: str, about: Mapping[str, Any], then: Then) -> None:
+    def _serve(self, visitor: Visitor, services: RobotServices, act: str, about: Mapping[str, Any], then: Then) -> None:
         if act == "clear":
             number = about.get("number")
             if not isinstance(number, int) or not 0 < number < 2**32:
@@ -81,13 +83,13 @@ class Acts:
             if not request.process_id:
                 then(False, f"say which process to {act}")
                 return
-        link.ask(service, request, visitor.signs(ACTS[act]), lambda answer: _tell(answer, link.name, then))
+        services.ask(service, request, visitor.signs(ACTS[act]), lambda answer: _tell(answer, services.name, then))
 
     # -- rules --------------------------------------------------------------------------------------------------------
 
-    def _rule(self, visitor: Visitor, link: RobotLink, about: Mapping[str, Any], seen: State, then: Then) -> None:
+    def _rule(self, visitor: Visitor, services: RobotServices, about: Mapping[str, Any], seen: State, then: Then) -> None:
         kind, name, action = (str(about.get(key, "")) for key in ("kind", "name", "action"))
-        shown = seen.get("robots", {}).get(link.name, {}).get("rules", [])
+        shown = seen.get("robots", {}).get(services.name, {}).get("rules", [])
         rule = next((r for r in shown if (r["kind"], r["name"]) == (kind, name)), None)
         needed = _act_on(kind, action)
         if rule is None or needed is None or action not in rule["actions"]:
@@ -99,18 +101,18 @@ class Acts:
             request.command = getattr(CompileReflex.Request, action.upper())
             if action == "approve":  # what was shown, and nothing else
                 request.sentence, request.source = rule["text"], dict(rule["detail"])["code"]
-            link.ask("compile_reflex", request, role, lambda answer: _tell(answer, link.name, then))
+            services.ask("compile_reflex", request, role, lambda answer: _tell(answer, services.name, then))
         else:
             given = Prescribe.Request(name=name, author=f"page ({visitor.name})", kind=Prescribe.Request.ANY)
             given.command = getattr(Prescribe.Request, action.upper())
-            link.ask("prescribe", given, role, lambda answer: _tell(answer, link.name, then))
+            services.ask("prescribe", given, role, lambda answer: _tell(answer, services.name, then))
 
     # -- memory -------------------------------------------------------------------------------------------------------
 
-    def _ask_memory(self, visitor: Visitor, link: RobotLink, question: str, then: Then) -> None:
+    def _ask_memory(self, visitor: Visitor, services: RobotServices, question: str, then: Then) -> None:
         if self._memory is None:
             self._memory = ServiceClient(self._node, QueryMemory, MEMORY)
-        request = QueryMemory.Request(question=ros_text(question), robot=link.name, limit=RECORDS)
+        request = QueryMemory.Request(question=ros_text(question), robot=services.name, limit=RECORDS)
         if not visitor.refusal(Act.PRIVATE):
             request = signed(self._node, MEMORY, request, visitor.signs(Act.PRIVATE))
 

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import fcntl
 import json
 import os
@@ -20,7 +19,6 @@ from urllib.parse import urlsplit
 from diagnostic_msgs.msg import DiagnosticArray
 
 from ghostshell_ros.nodes.dashboard.access import Access, Record, Visitor, unreachable
-from ghostshell_ros.nodes.dashboard.acts import Acts
 from ghostshell_ros.nodes.dashboard.halts import Halts
 from ghostshell_ros.nodes.dashboard.listening import TRIES, listening
 from ghostshell_ros.nodes.dashboard.robot_link import RobotLink
@@ -32,10 +30,8 @@ from skill_kernel.config.yaml_text import private
 from skill_kernel.roles import Act, Keys, RoleError
 
 if TYPE_CHECKING:
-    import uvicorn
-
-    from ghostshell_ros.nodes.dashboard.cameras import Cameras
-    from ghostshell_ros.nodes.dashboard.server import Page
+    from ghostshell_ros.nodes.dashboard.acts import Acts
+    from ghostshell_ros.nodes.dashboard.serving import Serving
 
 LOOK_S, FIRST_LOOK_S = 1.0, 0.2
 """Time between two looks for new robots, and for another node that may have ended; before the first robot is found."""
@@ -45,6 +41,9 @@ MAX_ROBOTS = 32
 """Robots and teams that the page shows."""
 MARK = ("/events/notices", "ghostshell/msg/Notice")
 """Topic, below its namespace, and type by which a robot or a team is known."""
+TEAM = "team_planner"
+WRITERS = {TEAM, "safety_gate", "process_scheduler"}
+"""Nodes that write there, by which a robot and a team are told apart."""
 PICTURES = "sensor_msgs/msg/Image"
 
 
@@ -64,24 +63,27 @@ class Dashboard(RuntimeNode):
         self._record = Record(self._data / "page")
         self._state = PageState(_version())
         self._robots: dict[str, RobotLink] = {}
-        self._acts = Acts(self, self._robots)
+        self._acts: Acts | None = None
         self._halts = Halts(self.context.get_domain_id())
         self._work = ThreadPoolExecutor(2, thread_name_prefix="page-work")
         self._lock: IO[str] | None = None
-        self._server: Server | None = None
+        self._listener: socket.socket | None = None
+        self._server: Serving | None = None
+        self._woken, self._wake = os.pipe()
+        self._serving: threading.Thread | None = None
         self._problem = ""
         self._watching = 0
         self._health: Any = None
         self._frames = self.steady_timer(FRAME_S, self._show)
         self._frames.cancel()
         # A page that was killed is to show its robots again at once.
-        Beat(self, FIRST_LOOK_S, LOOK_S, lambda: self._server is not None and not self._robots, self._look)
+        Beat(self, FIRST_LOOK_S, LOOK_S, lambda: self._listener is not None and not self._robots, self._look)
         self._look()
 
     # -- the page ---------------------------------------------------------------------------------------------------------
 
     def _look(self) -> None:
-        if self._server is None and not self._serve():
+        if self._listener is None and not self._serve():
             return
         for name, team in self._found().items():
             if name not in self._robots and len(self._robots) < MAX_ROBOTS:
@@ -100,7 +102,8 @@ class Dashboard(RuntimeNode):
         topics = self.get_topic_names_and_types()
         services = {name for name, _ in self.get_service_names_and_types()}
         for name, link in self._robots.items():
-            link.connect(services)
+            if link.services is not None:
+                link.services.connect(services)
             below = f"/{name}/"
             link.page.facts(
                 "cameras", sorted(t.removeprefix(below) for t, k in topics if t.startswith(below) and PICTURES in k)
@@ -112,11 +115,12 @@ class Dashboard(RuntimeNode):
         mark, kind = MARK
         topics = self.get_topic_names_and_types()
         names = {name.removesuffix(mark).strip("/") for name, kinds in topics if name.endswith(mark) and kind in kinds}
-        new = {name for name in names if name and name not in self._robots}
-        if not new:
-            return {}
-        planners = {space.strip("/") for name, space in self.get_node_names_and_namespaces() if name == "team_planner"}
-        return {name: name in planners for name in sorted(new)}
+        found = {}
+        for name in sorted(name for name in names if name and name not in self._robots):
+            writers = {writer.node_name for writer in self.get_publishers_info_by_topic(f"/{name}{mark}")}
+            if writers & WRITERS:  # else its nodes are not discovered yet
+                found[name] = TEAM in writers
+        return found
 
     def _serve(self) -> bool:
         """Serve the page, unless another node does. Return whether this one does."""
@@ -146,8 +150,19 @@ class Dashboard(RuntimeNode):
         sys.stdout.write(f"page: {address}/?token={token}\n")
         sys.stdout.flush()
         self._problem = ""
-        self._server = Server(self, listener)
+        self._listener = listener
+        self._serving = threading.Thread(target=self._run, args=(listener,), name="page", daemon=True)
+        self._serving.start()
         return True
+
+    def _run(self, listener: socket.socket) -> None:
+        """Serve clients. What that takes is imported when the first one comes: until then a robot pays nothing for its page."""
+        ready, _, _ = select.select([listener.fileno(), self._woken], [], [])
+        if self._woken not in ready:
+            from ghostshell_ros.nodes.dashboard.serving import Serving
+
+            self._server = Serving(self)
+            self._server.run(listener)
 
     def _listen(self, before: str) -> socket.socket:
         """Listen at the port of the last time, where pages that are open look, or at the first free one. Raises OSError."""
@@ -214,6 +229,10 @@ class Dashboard(RuntimeNode):
             else:
                 self._work.submit(self._replay, str(about.get("name", "")), then)
             return
+        if self._acts is None:
+            from ghostshell_ros.nodes.dashboard.acts import Acts
+
+            self._acts = Acts(self, self._robots)
         self._acts.do(visitor, act, robot, about, seen, then)
 
     def _replay(self, name: str, then: Any) -> None:
@@ -255,108 +274,22 @@ class Dashboard(RuntimeNode):
 
     def health(self) -> Health:
         """Return whether the page is served, and to how many."""
-        if self._server is None:
+        if self._listener is None:
             return Health(self._problem or "starting", Level.WARN if self._problem.startswith("there is no") else Level.OK)
         return Health("serves the page", values={"clients": self._watching, "robots": len(self._robots)})
 
     def close(self) -> None:
         """Serve no more."""
+        os.write(self._wake, b"x")
         if self._server is not None:
-            self._server.close()
+            self._server.end()
+        if self._serving is not None and self._listener is not None:
+            self._serving.join(3.0)
+            self._listener.close()
         self._work.shutdown(wait=False, cancel_futures=True)
         self._halts.close()
         if self._lock is not None:
             self._lock.close()
-
-
-class Server:
-    """Serve the page on a thread of its own. What that takes is imported when the first client comes: until then a robot
-    pays nothing for its page."""
-
-    def __init__(self, node: Dashboard, listener: socket.socket) -> None:
-        self._node, self._listener = node, listener
-        self._woken, self._wake = os.pipe()
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._page: Page | None = None
-        self._cameras: Cameras | None = None
-        self._uvicorn: uvicorn.Server | None = None
-        self._thread = threading.Thread(target=self._run, name="page", daemon=True)
-        self._thread.start()
-
-    def show(self, state: State) -> None:
-        """Show a state. From any thread."""
-        if self._loop is not None and self._page is not None:
-            with suppress(RuntimeError):  # it has ended
-                self._loop.call_soon_threadsafe(self._page.publish, state)
-
-    def close(self) -> None:
-        """End all connections."""
-        os.write(self._wake, b"x")
-        if self._uvicorn is not None:
-            self._uvicorn.should_exit = True
-        self._thread.join(3.0)
-        self._listener.close()
-
-    def _run(self) -> None:
-        ready, _, _ = select.select([self._listener.fileno(), self._woken], [], [])
-        if self._woken in ready:
-            return
-        import uvicorn
-
-        from ghostshell_ros.nodes.dashboard.cameras import Cameras
-        from ghostshell_ros.nodes.dashboard.lazy_door import LazyDoor
-        from ghostshell_ros.nodes.dashboard.server import Page, config, create_app
-
-        self._loop, self._page = asyncio.new_event_loop(), Page()
-        self._cameras = Cameras(self._node, self._loop)
-        door = LazyDoor(self._node, self.record)
-        app = create_app(self._page, self._node.access, self, doors={"/mcp": door})
-        self._uvicorn = uvicorn.Server(config(app))
-        self._loop.run_until_complete(self._uvicorn.serve([self._listener]))
-        self._loop.run_until_complete(door.close())
-        self._cameras.close()
-
-    # -- what the application asks (server.Robots), on the event loop -------------------------------------------------
-
-    def look(self, clients: int) -> None:
-        """Hear how many clients watch the state now."""
-        self._node.call_soon(self._node.look, clients)
-
-    async def do(self, visitor: Visitor, act: str, robot: str, about: Mapping[str, Any], seen: State) -> tuple[bool, str]:
-        """Do an act for a visitor."""
-        assert self._loop is not None
-        outcome: asyncio.Future[tuple[bool, str]] = self._loop.create_future()
-
-        def told(ok: bool, message: str) -> None:
-            if not outcome.done():
-                outcome.set_result((ok, message))
-
-        def then(ok: bool, message: str) -> None:
-            if self._loop is not None:
-                self._loop.call_soon_threadsafe(told, ok, message)
-
-        self._node.call_soon(self._node.act, visitor, act, robot, about, seen, then)
-        return await outcome
-
-    def halt(self, robot: str, cause: str) -> tuple[bool, str]:
-        """Halt a robot; on a thread of its own."""
-        return self._node.halt(robot, cause)
-
-    async def frame(self, robot: str, camera: str, after: int) -> tuple[int, bytes]:
-        """Return a camera's newest picture."""
-        assert self._cameras is not None
-        return await self._cameras.frame(f"/{robot}/{camera}", after)
-
-    def watch(self, robot: str, camera: str, *, begins: bool) -> bool:
-        """Hear that somebody begins or ends to watch a camera."""
-        topic = self._node.camera_topic(robot, camera) if begins else f"/{robot}/{camera}"
-        if topic and self._cameras is not None:
-            self._cameras.watch(topic, begins=begins)
-        return bool(topic)
-
-    def record(self, visitor: Visitor, address: str, **about: Any) -> None:
-        """Keep who did what from where."""
-        self._node.record(visitor, address, **about)
 
 
 def _url_host(host: str) -> str:

@@ -1,57 +1,29 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Hear one robot for the page, and ask its services and its `run_task`. On the executor's thread only."""
+"""Hear one robot for the page. On the executor's thread only."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
-from contextlib import suppress
-from functools import partial
-from typing import Any
-
-from ghostshell.action import RunTask
-from ghostshell.srv import AnswerQuestion, CompileReflex, ControlHalt, ControlProcess, Prescribe
-from rcl_interfaces.srv import GetParameters
-from rclpy.parameter import parameter_value_to_python
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 from ghostshell_ros.nodes.dashboard.feeds import FEEDS, TEAM_FEEDS, Feed, RobotReader
 from ghostshell_ros.nodes.dashboard.state import RobotPage
-from ghostshell_ros.runtime.goal_client import GoalClient, GoalEnd
 from ghostshell_ros.runtime.node import RuntimeNode
-from ghostshell_ros.runtime.service_client import ServiceClient
-from ghostshell_ros.runtime.signing import signed
 from ghostshell_ros.wire.events import read_events
-from skill_kernel.codes import Achievement
-from skill_kernel.processes.process import ProcessStatus
-from skill_kernel.robot import RobotConfig, RobotConfigError
-from skill_kernel.roles import Role
 
-Then = Callable[[bool, str], object]
-
-TRIED_S = 4.5
-"""Time in which a robot takes a task or answers a service; the page waits a little longer."""
-PROBE_S = 0.05
-"""Time between two looks for a robot's `run_task`, while a task waits for it."""
-HARMLESS: dict[str, tuple[Any, dict[str, Any]]] = {
-    "control_process": (ControlProcess, {"process_id": "none", "command": ControlProcess.Request.PAUSE}),
-    "control_halt": (ControlHalt, {"command": ControlHalt.Request.LOOK}),
-    "compile_reflex": (CompileReflex, {"command": CompileReflex.Request.LIST, "name": "none"}),
-    "prescribe": (Prescribe, {"command": Prescribe.Request.ROUTE, "kind": Prescribe.Request.ANY, "sentence": "stand still"}),
-    "answer_question": (AnswerQuestion, {"question_id": "none", "text": "none"}),
-}
-"""The services by which a robot is told to do something, and what changes nothing: it proves that its answers arrive."""
+if TYPE_CHECKING:
+    from ghostshell_ros.nodes.dashboard.robot_services import RobotServices
 
 
 class RobotLink:
-    """Keep the page of one robot or team current."""
+    """Keep the page of one robot or team current. Its services are connected when somebody looks first."""
 
     def __init__(self, node: RuntimeNode, name: str, page: RobotPage, *, on_halt: Callable[[], None]) -> None:
         self.name, self.page = name, page
         self._node, self._on_halt = node, on_halt
         self.reader = RobotReader(page, node.now_s)
+        self.services: RobotServices | None = None
         self._looked_at: list[Any] = []
-        self._clients: dict[str, ServiceClient] = {}
-        self._asked = False
-        self._tasks: GoalClient | None = None
         for feed in (*FEEDS, *(TEAM_FEEDS if page.team else ())):
             if feed.kept:
                 self._hear(feed)
@@ -64,70 +36,12 @@ class RobotLink:
                 self._node.destroy_subscription(subscription)
             self._looked_at.clear()
         elif not self._looked_at:
+            from ghostshell_ros.nodes.dashboard.robot_services import RobotServices
+
+            self.services = self.services or RobotServices(self._node, self.name, self.reader)
             self.page.sign(self._node.now_s())
             self._looked_at = [self._hear(feed) for feed in FEEDS if not feed.kept]
-            self._look_at_halt()
-
-    def connect(self, served: Collection[str]) -> None:
-        """Make clients of those of its services that are among the ones of the graph, and prove that their answers arrive."""
-        for name, (kind, harmless) in HARMLESS.items():
-            if name not in self._clients and f"/{self.name}/{name}" in served:
-                client = self._clients[name] = ServiceClient(self._node, kind, f"/{self.name}/{name}")
-                client.prove(partial(kind.Request, **harmless), self._looked if kind is ControlHalt else lambda _: None)
-        if self._tasks is None and f"/{self.name}/run_task/_action/send_goal" in served:
-            self._tasks = GoalClient(self._node, RunTask, f"/{self.name}/run_task")
-            self._probe()
-        owner = f"/{self.name}/{'team_planner' if self.page.team else 'process_scheduler'}/get_parameters"
-        if not self._asked and owner in served:
-            self._asked = True
-            client = ServiceClient(self._node, GetParameters, owner)
-            client.prove(partial(GetParameters.Request, names=["robot", "hour_tokens"]), partial(self._configured, client))
-
-    def ask(self, service: str, request: Any, role: Role, then: Callable[[Any], object]) -> None:
-        """Ask a service by the key of a role; `then` hears the answer, or None when none comes in TRIED_S."""
-        if service not in self._clients:
-            then(None)
-            return
-        path = f"/{self.name}/{service}"
-        sent = signed(self._node, path, request, role) if hasattr(request, "proof") else request
-        self._clients[service].ask(sent, then, deadline_s=TRIED_S, wait_s=TRIED_S)
-
-    def instruct(self, text: str, sender: str, role: Role, then: Then) -> None:
-        """Send a task that goes on whoever looks. `then` hears once that the robot has begun it, or why not."""
-        told: list[Then] = [then]
-        until_s = self._node.steady_now() + TRIED_S
-
-        def tell(ok: bool, message: str) -> None:
-            if told:
-                told.pop()(ok, message)
-
-        def ended(end: GoalEnd, result: RunTask.Result | None) -> None:
-            if result is None or end in (GoalEnd.REJECTED, GoalEnd.UNKNOWN):
-                tell(False, f"{self.name} did not take the task")
-            else:
-                done = result.status == ProcessStatus.SUCCESS or result.achievement == Achievement.DONE
-                tell(done, result.error_msg or ProcessStatus(result.status).name)
-
-        def send() -> None:
-            if self._tasks is None or not self._tasks.server_is_ready():
-                if self._node.steady_now() > until_s:
-                    tell(False, f"{self.name} takes no tasks now: its process_scheduler does not answer")
-                else:
-                    self._node.call_later(PROBE_S, send)
-                return
-            goal = signed(
-                self._node, f"/{self.name}/run_task", RunTask.Goal(instruction=text, sender=sender, door="page"), role
-            )
-            sent = self._tasks.send(goal, on_end=ended, on_feedback=lambda f: tell(True, f"process {f.state.process_id}"))
-
-            def late() -> None:
-                if told:
-                    sent.abandon()
-                    tell(False, f"{self.name} did not answer in time, so the task was taken back")
-
-            self._node.call_later(TRIED_S, late)
-
-        send()
+            self.services.look_at_halt()
 
     def _hear(self, feed: Feed) -> Any:
         def take(message: Any) -> None:
@@ -135,30 +49,7 @@ class RobotLink:
             feed.read(self.reader, message)
             if self.page.halted["on"] is not before:
                 self._on_halt()
-                self._look_at_halt()
+                if self.services is not None:
+                    self.services.look_at_halt()
 
         return self._node.create_subscription(feed.kind, f"/{self.name}/{feed.topic}", take, feed.qos)
-
-    def _look_at_halt(self) -> None:
-        """Ask for the number of the newest halt, by which a clear says which one it means."""
-        if "control_halt" in self._clients:
-            request = ControlHalt.Request(command=ControlHalt.Request.LOOK)
-            self._clients["control_halt"].ask(request, self._looked, deadline_s=1.0)
-
-    def _probe(self) -> None:
-        if self._tasks is not None and not self._tasks.server_is_ready():
-            self._node.call_later(4 * PROBE_S, self._probe)
-
-    def _looked(self, answer: Any) -> None:
-        if answer is not None:
-            self.page.halt(number=answer.number)
-
-    def _configured(self, client: ServiceClient, answer: Any) -> None:
-        self._node.destroy_client(client.client)
-        robot, tokens = ([parameter_value_to_python(value) for value in answer.values] + [None, None])[:2]
-        if tokens:
-            for loop in ("s1", "s2", "s3"):
-                self.page.budget(loop, f"{tokens:,} tokens/h")
-        if robot:
-            with suppress(RobotConfigError):  # another machine's file
-                self.reader.about(RobotConfig.load(robot))

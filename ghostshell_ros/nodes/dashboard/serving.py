@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Run the page's server on a thread of its own, and do on the node's executor what its clients ask."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+import uvicorn
+
+from ghostshell_ros.nodes.dashboard.access import Visitor
+from ghostshell_ros.nodes.dashboard.cameras import Cameras
+from ghostshell_ros.nodes.dashboard.lazy_door import LazyDoor
+from ghostshell_ros.nodes.dashboard.server import Page, config, create_app
+from ghostshell_ros.nodes.dashboard.state import State
+
+if TYPE_CHECKING:
+    from ghostshell_ros.nodes.dashboard.node import Dashboard
+
+
+class Serving:
+    """Serve the page of a node; it is what the application asks (server.Robots)."""
+
+    def __init__(self, node: Dashboard) -> None:
+        self._node, self._page, self._loop = node, Page(), asyncio.new_event_loop()
+        self._cameras = Cameras(node, self._loop)
+        self._door = LazyDoor(node, self.record)
+        self._server = uvicorn.Server(config(create_app(self._page, node.access, self, doors={"/mcp": self._door})))
+
+    def run(self, listener: socket.socket) -> None:
+        """Serve on a socket until `end` is called."""
+        self._loop.run_until_complete(self._server.serve([listener]))
+        self._loop.run_until_complete(self._door.close())
+        self._cameras.close()
+
+    def end(self) -> None:
+        """End all connections. From any thread."""
+        self._server.should_exit = True
+
+    def show(self, state: State) -> None:
+        """Show a state. From any thread."""
+        with suppress(RuntimeError):  # it has ended
+            self._loop.call_soon_threadsafe(self._page.publish, state)
+
+    # -- on the event loop ----------------------------------------------------------------------------------------
+
+    def look(self, clients: int) -> None:
+        """Hear how many clients watch the state now."""
+        self._node.call_soon(self._node.look, clients)
+
+    async def do(self, visitor: Visitor, act: str, robot: str, about: Mapping[str, Any], seen: State) -> tuple[bool, str]:
+        """Do an act for a visitor."""
+        outcome: asyncio.Future[tuple[bool, str]] = self._loop.create_future()
+
+        def told(ok: bool, message: str) -> None:
+            if not outcome.done():
+                outcome.set_result((ok, message))
+
+        def then(ok: bool, message: str) -> None:
+            with suppress(RuntimeError):  # it has ended
+                self._loop.call_soon_threadsafe(told, ok, message)
+
+        self._node.call_soon(self._node.act, visitor, act, robot, about, seen, then)
+        return await outcome
+
+    def halt(self, robot: str, cause: str) -> tuple[bool, str]:
+        """Halt a robot; on a thread of its own."""
+        return self._node.halt(robot, cause)
+
+    async def frame(self, robot: str, camera: str, after: int) -> tuple[int, bytes]:
+        """Return a camera's newest picture."""
+        return await self._cameras.frame(f"/{robot}/{camera}", after)
+
+    def watch(self, robot: str, camera: str, *, begins: bool) -> bool:
+        """Hear that somebody begins or ends to watch a camera."""
+        topic = self._node.camera_topic(robot, camera) if begins else f"/{robot}/{camera}"
+        if topic:
+            self._cameras.watch(topic, begins=begins)
+        return bool(topic)
+
+    def record(self, visitor: Visitor, address: str, **about: Any) -> None:
+        """Keep who did what from where."""
+        self._node.record(visitor, address, **about)
