@@ -13,6 +13,7 @@ import threading
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from importlib.util import find_spec
 from typing import IO, TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -44,6 +45,7 @@ MARK = ("/events/notices", "ghostshell/msg/Notice")
 TEAM = "team_planner"
 WRITERS = {TEAM, "safety_gate", "process_scheduler"}
 """Nodes that write there, by which a robot and a team are told apart."""
+NEEDED = ("starlette", "uvicorn", "websockets")
 PICTURES = "sensor_msgs/msg/Image"
 
 
@@ -124,6 +126,9 @@ class Dashboard(RuntimeNode):
 
     def _serve(self) -> bool:
         """Serve the page, unless another node does. Return whether this one does."""
+        if lacking := [name for name in NEEDED if find_spec(name) is None]:
+            self._tell(f"there is no page without {', '.join(lacking)}: pip install -r requirements/page.txt", error=True)
+            return False
         path = self._data / "page" / f"domain_{self.context.get_domain_id()}.json"
         try:
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
