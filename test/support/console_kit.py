@@ -180,7 +180,8 @@ class Run:
             call.end(Outcome.INTERRUPTED, error=cause, code=int(CallCode.INTERRUPTED_BY))
         self.hear(Interrupted(cause))
         if restarts:
-            self.clock.call_later(0.1, lambda: self.hear(Restarted(())))
+            done = [CallReport.of(call.ended) for call in self.calls if call.ended is not None]
+            self.clock.call_later(0.1, lambda: self.hear(Restarted(done)))
 
     def pause(self, at_s: float, for_s: float) -> None:
         """Pause the process for some time."""

@@ -279,9 +279,26 @@ def test_a_halt_ends_the_skill_and_the_statement_and_the_model_sees_it(robot: Ro
     run = Run(robot, "drive", [tough, "x", "move_to('kitchen')", WAIT])
     run.clock.call_later(1.0, lambda: run.interrupt("halted by a person"))
     run.run()
-    assert "KeyboardInterrupt: halted by a person\n>>> x\nNameError" in run.transcript
+    told = (
+        '{"function": "move_to", "arguments": {"place": "kitchen"}, "outcome": "INTERRUPTED", "message": "halted by a person"}'
+    )
+    ended = f"KeyboardInterrupt: halted by a person\n>>> # Done before, of this task: {told}\n>>> x\nNameError"
+    assert ended in run.transcript
     assert run.done == ["move_to(kitchen)", "move_to(kitchen)"], "what it catches is not run"
     assert run.ended == [(0, "")]
+
+
+def test_a_statement_that_computes_while_it_is_interrupted_calls_nothing_more(robot: Robot) -> None:
+    run = Run(robot, "put both away", ["put('apple', 'bin')\n... put('cup', 'bin')", BIN, WAIT])
+    work, waited = run.work, []
+    run.work = lambda go, then: waited.append((go, then)) if run.calls and not waited else work(go, then)  # type: ignore[method-assign]
+    run.run(4.0)
+    (go, then), run.work = waited[0], work  # type: ignore[method-assign]
+    run.interrupt("halted")
+    run.clock.run(run.clock.now() + 1.0)
+    then(go())
+    assert run.run().ended == [(0, "")] and run.done == ["put(apple, bin)", "put(apple, bin)"]
+    assert "KeyboardInterrupt: halted" in run.transcript
 
 
 def test_a_statement_that_sleeps_is_paused_and_broken_off_too(robot: Robot) -> None:
@@ -302,12 +319,13 @@ def test_a_killed_node_goes_on_in_mid_skill_and_repeats_nothing(robot: Robot) ->
     run.run(1.6)
     assert run.done == ["move_to(kitchen)"] and run.calls[0].ended is None
     robot.restart()
-    after = Run(robot, "drive to the kitchen", ["x + y", "put('a', 'bin')", WAIT], done=[CallReport("move_to", {}, "FAILED")])
+    done = [CallReport("move_to", {}, "INTERRUPTED", "came 2 m far")]
+    after = Run(robot, "drive to the kitchen", ["x + y", "put('a', 'bin')", WAIT], done=done)
     after.run()
     assert after.done == ["put(a, bin)"] and after.ended == [(0, "")]
     assert ">>> wait_for_trigger()\n'drive to the kitchen'\n>>> y = 1\n>>> x = 41\n... try:" in after.transcript
     assert "the robot's programs were started anew while move_to() ran" in after.transcript
-    assert ">>> x + y\n42\n" in after.transcript
+    assert '"outcome": "INTERRUPTED", "message": "came 2 m far"}\n>>> x + y\n42\n' in after.transcript
 
 
 def test_a_task_without_its_file_is_told_what_was_done(robot: Robot) -> None:

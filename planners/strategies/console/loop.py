@@ -74,8 +74,9 @@ class ConsolePlanning:
         self._fault = self._spoken = ""
         """What went wrong last, while nothing that was done after it has made it good; what was said last."""
         self._paused = self._void = self._over = False
-        self._cause = ""
-        self._notes = [DONE_BEFORE.format(quoted(call.shown())) for call in task.done]
+        self._doomed, self._cause = False, ""
+        """Whether the statement that computes is to be ended when it calls, and why statements are ended."""
+        self._notes = list(map(_done_before, task.done))
         """What the console is told of the task besides the instruction."""
         if not io.thinks(Layer.CONSOLE):
             why = "the strategy console needs a language model; name one in the parameter `model`"
@@ -93,13 +94,14 @@ class ConsolePlanning:
             self._paused = False
             self._go_on()
         elif isinstance(event, Interrupted):
-            self._void, self._cause = True, event.cause
+            self._void, self._doomed, self._cause = True, self._working, event.cause
             self._stop_asking()
             self._todo.clear()
             self._break_off()
         elif isinstance(event, Restarted):
             self._void = self._paused = False
             self._statements.clear()
+            self._notes += [_done_before(call) for call in event.done[-1:] if call.outcome == Outcome.INTERRUPTED]
             self._go_on()
 
     def close(self, why: str) -> None:
@@ -124,7 +126,8 @@ class ConsolePlanning:
             self._called(session.call)
         else:
             # It was at this very task when its node ended: what it called is not done again by itself.
-            self._heard, self._notes = True, []
+            self._heard = True
+            self._notes = [_done_before(call) for call in self._task.done[-1:] if call.function == session.call.name]
             self._hold(partial(self._refuse, "RuntimeError", CUT_OFF.format(name=session.call.name)))
         self._go_on()
 
@@ -175,11 +178,11 @@ class ConsolePlanning:
 
     def _stepped(self, step: Step | SandboxError) -> None:
         assert self._session is not None
-        self._working = False
+        doomed, self._working, self._doomed = self._doomed, False, False
         if isinstance(step, SandboxError):
             self._finish(int(TaskCode.GIVEN_UP), f"the strategy console cannot go on: {step}")
         elif isinstance(step, HostCall):
-            if self._void:
+            if self._void or doomed:
                 self._break_off()
             else:
                 self._hold(partial(self._called, step))
@@ -373,6 +376,10 @@ def _tried(go: Callable[[], Any]) -> Any:
         return go()
     except SandboxError as error:
         return error
+
+
+def _done_before(call: CallReport) -> str:
+    return DONE_BEFORE.format(quoted(call.shown()))
 
 
 def _waiting(robot: RobotFacts) -> RobotFacts:
