@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import io
 import os
@@ -78,6 +79,7 @@ class Rig:
         self.door = LazyDoor(self.watch, Record(folder / "page").write)
         self.socket = listening("127.0.0.1", 8900)
         self.server = uvicorn.Server(config(create_app(Page(), self.access, Any, doors={"/mcp": self.door})))  # type: ignore[arg-type]
+        self.served = threading.Thread(target=self._serve, daemon=True)
         self.url = f"http://127.0.0.1:{self.socket.getsockname()[1]}/mcp"
 
     def start(self) -> None:
@@ -85,14 +87,22 @@ class Rig:
         for node in ("safety_gate", "skill_kernel", "reflexes"):
             self.nodes.start(node, f"robot:={self._robot}", env=self.env)
         self.mind = self.start_mind()
-        threading.Thread(target=self.server.run, kwargs={"sockets": [self.socket]}, daemon=True).start()
+        self.served.start()
         wait_until(lambda: self.watch.servers_ready and self.watch.kernel is not None, 60.0, "the robot is there")
+
+    def _serve(self) -> None:
+        loop = asyncio.new_event_loop()
+        loop.run_until_complete(self.server.serve([self.socket]))
+        loop.run_until_complete(self.door.close())
+        loop.close()
 
     def start_mind(self) -> Any:
         return self.nodes.start("mind", f"robot:={self._robot}", "model:=offline", "idle_after_s:=3600.0", env=self.env)
 
     def close(self) -> None:
         self.server.should_exit = True
+        self.served.join(10.0)
+        assert not self.served.is_alive(), "the door closes with the page"
         self.nodes.end()
         self.host.close()
 
@@ -188,7 +198,7 @@ def test_a_call_that_is_cancelled_ends_on_the_robot(rig: Rig, era: str) -> None:
 
                 await client.call_tool(rig.tool("walk"), LONG, progress_callback=heard)
             await rig.until(lambda: rig.calls("walk", CallKind.ENDED), 5.0)
-            await rig.until(lambda: '"outcome": "ended by its client"' in rig.acts.read_text(), 5.0)
+            await rig.until(lambda: '"message": "ended by its client"' in rig.acts.read_text(), 5.0)
 
     anyio.run(run)
     assert rig.ended("walk").outcome is Outcome.INTERRUPTED and told[0].startswith("walk(30)")

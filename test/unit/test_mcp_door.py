@@ -258,7 +258,7 @@ def test_the_run_of_a_task_is_told_as_progress_and_a_call_that_is_cancelled_ends
                 while not (robot.ended and done):
                     await anyio.sleep(0.01)
         assert told == ["1 walk begins"] and robot.ended == ['<walk distance="1.0"/>']
-        assert done == [("mcp kalos-walk", "kalos", "ended by its client")]
+        assert done == [("mcp kalos-walk", "kalos", False, "ended by its client")]
 
     anyio.run(run)
 

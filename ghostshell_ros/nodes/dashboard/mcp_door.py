@@ -137,7 +137,7 @@ class McpDoor:
         visitor, address = self._who(context)
         call = Call(context, params, visitor, params.arguments or {})
         name = str(call.arguments.get("robot", "")) if params.name in self._own else ""
-        outcome = "not done"
+        ok, message = False, "not done"
         try:
             if params.name in self._own:
                 tool, perform = self._own[params.name]
@@ -147,17 +147,18 @@ class McpDoor:
             else:
                 name, skill = self._skill_of(params.name)
                 result = await self._call_skill(call, await self._robots.get(name), skill)
-            outcome = _outcome(result)
+            ok, message = _outcome(result)
             return result
         except (RefusedError, NotThereError) as error:
-            outcome = f"refused: {error}"
+            message = f"refused: {error}"
             return _failed(str(error))
         except anyio.get_cancelled_exc_class():
-            outcome = "ended by its client"
+            message = "ended by its client"
             raise
         finally:
             with suppress(OSError):  # a full disk does not stop a robot from being halted
-                self._record(visitor, address, act=f"mcp {params.name}"[:NAMED], robot=name, outcome=outcome[:NAMED])
+                act = f"mcp {params.name}"
+                self._record(visitor, address, act=act[:NAMED], robot=name, ok=ok, message=message[:NAMED])
 
     def _who(self, context: Any) -> tuple[Visitor, str]:
         """Return who sent a request, and whence."""
@@ -454,11 +455,11 @@ def _failed(why: str) -> types.CallToolResult:
     return types.CallToolResult(content=[types.TextContent(text=why)], is_error=True)
 
 
-def _outcome(result: Any) -> str:
-    """Return in a line what came of a call."""
+def _outcome(result: Any) -> tuple[bool, str]:
+    """Return whether a call was done, and in a line what came of it."""
     if isinstance(result, types.InputRequiredResult):
-        return "asked the person"
-    return ("failed: " if result.is_error else "") + result.content[0].text[:200]
+        return False, "the person is asked"
+    return not result.is_error, result.content[0].text
 
 
 def _question(robot: str, state: Any, tried: str) -> str:
