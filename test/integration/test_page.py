@@ -25,6 +25,7 @@ from PIL import Image
 from websockets.exceptions import WebSocketException
 from websockets.sync.client import ClientConnection, connect
 
+from function_tokens.routines import RoutineStore
 from ghostshell_ros.nodes.dashboard.halts import Halts
 from ghostshell_ros.runtime.goal_client import GoalClient, GoalEnd
 from ghostshell_ros.runtime.node import RuntimeNode
@@ -133,6 +134,8 @@ class Setting:
 @pytest.fixture(scope="module")
 def page(ros: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Setting]:
     folder = tmp_path_factory.mktemp("page")
+    (folder / "data" / "coco").mkdir(parents=True)
+    RoutineStore(folder / "data/coco/routines.json", clock=lambda: 0.0).save("bow", "a deep one", "<head_act/>")
     with brought_up(folder, page="true") as robot:
         made = Setting(robot, folder)
         wait_until(made.addresses, 20.0, "an address is printed")
@@ -156,6 +159,10 @@ def test_an_instruction_becomes_calls_and_talk(page: Setting) -> None:
         assert ("person", "nod once") in talk and ("person", "nod once <img src=x onerror=alert(1)>") in talk
         assert page.of(browser)["drivers"]["move_joints_driver"] == "active"
         assert "head_turn" in page.of(browser)["observation"]
+        routine = {"kind": "routine", "name": "bow", "text": "a deep one", "state": "kept", "actions": []}
+        kept = lambda: [r for r in page.of(browser)["rules"] if r["kind"] == "routine"]  # noqa: E731
+        wait_until(kept, 5.0, "what it was taught")
+        assert kept() == [{**routine, "detail": [["code", "<head_act/>"]]}]
         wait_until(lambda: "safety_gate" in page.of(browser)["diagnostics"], 6.0, "nodes report their health")
     record = [json.loads(line) for line in (page.folder / "data/page/acts.jsonl").read_text().splitlines()]
     assert (record[-1]["role"], record[-1]["act"], record[-1]["ok"]) == ("user", "instruct", True)

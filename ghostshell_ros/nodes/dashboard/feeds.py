@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -24,7 +24,8 @@ from ghostshell.msg import (
 from rclpy.qos import QoSProfile
 from std_msgs.msg import Bool, String
 
-from ghostshell_ros.nodes.dashboard.state import RobotPage
+from function_tokens.routines import Routine
+from ghostshell_ros.nodes.dashboard.state import MAX_TEXT, RobotPage
 from ghostshell_ros.runtime.lifecycle import TOPIC as DRIVER_STATES
 from ghostshell_ros.runtime.lifecycle import DriverState
 from ghostshell_ros.wire.observation_messages import from_message
@@ -165,6 +166,12 @@ class RobotReader:
         """Take the tasks and guidelines. A reflex is told by its own node."""
         for kind, name in ((GUIDELINE, "guideline"), (TASK, "task")):
             self.page.rules(name, [_prescription(p) for p in message.prescriptions if p.kind == kind])
+
+    def routines(self, routines: Iterable[Routine]) -> None:
+        """Take the routines that it was taught."""
+        same = {"state": "kept", "actions": []}
+        kept = [{"name": r.name, "text": r.description, "detail": [["code", r.source[:MAX_TEXT]]], **same} for r in routines]
+        self.page.rules("routine", kept)
 
     def beat(self, _: ProcessHeartbeat) -> None:
         """Take note that it lives."""

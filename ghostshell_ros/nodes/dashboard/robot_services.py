@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Collection
 from contextlib import suppress
 from functools import partial
@@ -13,7 +14,9 @@ from ghostshell.srv import AnswerQuestion, CompileReflex, ControlHalt, ControlPr
 from rcl_interfaces.srv import GetParameters
 from rclpy.parameter import parameter_value_to_python
 
+from function_tokens.routines import RoutineStore
 from ghostshell_ros.nodes.dashboard.feeds import RobotReader
+from ghostshell_ros.runtime.data import data_folder
 from ghostshell_ros.runtime.goal_client import GoalClient, GoalEnd
 from ghostshell_ros.runtime.node import RuntimeNode
 from ghostshell_ros.runtime.service_client import ServiceClient
@@ -48,9 +51,13 @@ class RobotServices:
         self._clients: dict[str, ServiceClient] = {}
         self._asked = False
         self._tasks: GoalClient | None = None
+        self._routines: RoutineStore | None = None
 
     def connect(self, served: Collection[str]) -> None:
-        """Make clients of those of its services that are among the ones of the graph, and prove that their answers arrive."""
+        """Make clients of those of its services that are among the ones of the graph, and prove that their answers arrive.
+
+        Called again and again while somebody looks; its routines are read then, too.
+        """
         for name, (kind, harmless) in HARMLESS.items():
             if name not in self._clients and f"/{self.name}/{name}" in served:
                 client = self._clients[name] = ServiceClient(self._node, kind, f"/{self.name}/{name}")
@@ -63,6 +70,9 @@ class RobotServices:
             self._asked = True
             client = ServiceClient(self._node, GetParameters, owner)
             client.prove(partial(GetParameters.Request, names=["robot", "hour_tokens"]), partial(self._configured, client))
+
+        if self._routines is not None:
+            self._reader.routines(self._routines.list())
 
     def ask(self, service: str, request: Any, role: Role, then: Callable[[Any], object]) -> None:
         """Ask a service by the key of a role; `then` hears the answer, or None when none comes in TRIED_S."""
@@ -132,4 +142,6 @@ class RobotServices:
                 self._reader.page.budget(loop, f"{tokens:,} tokens/h")
         if robot:
             with suppress(RobotConfigError):  # another machine's file
-                self._reader.about(RobotConfig.load(robot))
+                config = RobotConfig.load(robot)
+                self._reader.about(config)
+                self._routines = RoutineStore(data_folder() / config.name / "routines.json", clock=time.time)
