@@ -18,10 +18,8 @@ sys.path.insert(0, str(Path(__file__).parent))  # pytest's importlib mode does n
 if find_spec("playwright") is None:
     collect_ignore_glob = ["test_*.py"]
 else:
+    from page_kit import PICTURES, WIDE
     from playwright.sync_api import Browser, Page, sync_playwright
-
-PICTURES = Path(__file__).resolve().parents[2] / "out/browser"
-WIDE, PHONE = (1280, 800), (390, 844)
 
 
 @pytest.fixture(scope="session")

@@ -13,7 +13,9 @@ from typing import Any
 from PIL import Image, ImageDraw
 from playwright.sync_api import Page, Route, WebSocketRoute
 
-STATIC = Path(__file__).resolve().parents[2] / "ghostshell_ros/nodes/dashboard/static"
+ROOT = Path(__file__).resolve().parents[2]
+STATIC, PICTURES = ROOT / "ghostshell_ros/nodes/dashboard/static", ROOT / "out/browser"
+WIDE, PHONE = (1280, 800), (390, 844)
 ADDRESS = "http://127.0.0.1:8780/"
 CSP = "default-src 'self'; img-src 'self' blob:; connect-src 'self' ws:; base-uri 'none'; form-action 'self'"
 NOW_S = 1_800_000_000.0

@@ -11,10 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from page_kit import NOW_S, STATIC, MadeServer, busy_robot, call, long_recording, quiet_robot, state_of
+from page_kit import NOW_S, PHONE, PICTURES, STATIC, WIDE, MadeServer, busy_robot, call, long_recording, quiet_robot, state_of
 from playwright.sync_api import Page, expect
-
-from conftest import PHONE, PICTURES, WIDE
 
 AXE = Path(__file__).resolve().parents[2] / ".browser/node_modules/axe-core/axe.min.js"
 VIEWS = ["talk", "see", "tasks", "time", "rules", "more"]

@@ -16,9 +16,9 @@ from pathlib import Path
 
 import pytest
 from ament_index_python.packages import get_package_prefix
+from page_kit import PHONE, PICTURES
 from playwright.sync_api import Page, expect
 
-from conftest import PHONE, PICTURES
 from ghostshell_ros.cli.follow import RobotClient, wait_ready
 from ghostshell_ros.cli.robot_client import spun
 
