@@ -4,7 +4,7 @@ first one begins. Needs requirements/arms.txt."""
 
 import math
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice, product
@@ -232,7 +232,7 @@ class Manipulator:
         begin = arm.way(q, start)
         over = OVER_M if _level(way[-1]) else OVER_M + float(self._around.half_size(held)[2])
         with self._holding("", down[-1]):
-            away = self._leaving(down[-1], way[-1], [held, *arm.touches(down[-1])], over)
+            away = self._leaving(down[-1], way[-1], [held, *arm.touches(down[-1])], over, [held])
         return [Grip(False, around=held), Move(begin, CARRYING), Move(down, SLOW), Grip(True, holds=""), Move(away, SLOW)]
 
     def _ways_to(self, pose: HandPose) -> list[list[HandPose]]:
@@ -241,18 +241,27 @@ class Manipulator:
         ways = [[self._out(over), over, pose], [above, pose]]
         return ways if _level(pose) else ways[::-1]
 
-    def _leaving(self, q: Vector, pose: HandPose, touch: Iterable[str], over_m: float = OVER_M) -> list[Vector]:
-        """Return the way off a thing: up, or for a level hand back, and the other way where that is not free. Sideways it goes
-        so far above where it is [m]."""
+    def _leaving(
+        self, q: Vector, pose: HandPose, touch: Iterable[str], over_m: float = OVER_M, beside: Collection[str] = ()
+    ) -> list[Vector]:
+        """Return the way off a thing: up, or for a level hand back, and the other way where that is not free.
+
+        Sideways it goes so far above where it is [m], and then it touches nothing any more but what was `beside` the fingers.
+        """
         allowed, over = list(touch), pose.moved((0.0, 0.0, over_m))
         up, back, out = [pose.moved((0.0, 0.0, LIFT_M))], [over, over.back(LIFT_M)], [over, self._out(over)]
         ways = [out, back, up] if _level(pose) else [up, back, out]
+
+        def along(way: Sequence[HandPose]) -> list[Vector]:
+            off = self.arm.line(q, way[:1], allowed)
+            return off + self.arm.line(off[-1], way[1:], beside)[1:]
+
         for way in ways[:-1]:
             try:
-                return self.arm.line(q, way, allowed)
+                return along(way)
             except ArmError:
                 continue
-        return self.arm.line(q, ways[-1], allowed)
+        return along(ways[-1])
 
     def _out(self, pose: HandPose) -> HandPose:
         """Return the pose so far back, a steep one towards the robot, that the hand is out of a shelf."""

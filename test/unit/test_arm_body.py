@@ -111,6 +111,16 @@ def test_a_hand_that_has_put_something_down_leaves_the_table_to_others(atlas: Ar
     assert max(off) < 0.1, off
 
 
+def test_a_hand_that_leaves_a_drawer_with_something_pulls_nothing_along(atlas: ArmSim) -> None:
+    at = atlas.scenery.spaces["drawer_top"].position
+    atlas.put("apple", float(at[0]), float(at[1]) + 0.06, float(at[2]))
+    atlas.set_door("drawer_top", 0.8)
+    atlas.advance(0.5)
+    taken = atlas.body.pick("apple", "drawer_top", atlas.stop)
+    assert taken.ok, taken.message
+    assert abs(atlas.shares()["drawer_top"] - 0.8) < 0.1
+
+
 # -- what it refuses ----------------------------------------------------------------------------------------------------------
 
 
