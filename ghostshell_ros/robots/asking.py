@@ -14,6 +14,8 @@ from skill_kernel.processes.questions import MAX_QUESTION, USUAL_S
 from skill_kernel.skills.drivers import Action
 
 STOP_S = 1.0
+UNHEARD = (CallCode.DRIVER_LOST, CallCode.STOP_UNCERTAIN)
+"""Nobody knows what became of the question; nothing moves, so nothing need be halted."""
 
 
 class Asking(Protocol):
@@ -35,8 +37,8 @@ def ask(
         result = body.ask_human(
             process_id=kernel.process_id, question=question, choices=offered, timeout_s=USUAL_S, stop=control
         )
-        if not result.ok and (control.is_set() or result.error_code == CallCode.DRIVER_LOST):
-            continue  # a pause took it back, or whoever keeps it fell silent: it is asked again
+        if not result.ok and (result.cancelled or control.is_set() or result.error_code in UNHEARD):
+            continue  # a pause took it back, which may be over by now, or whoever keeps it fell silent: it is asked again
         if result.ok:
             return SkillReturn.success(str(result.values["answer"]), value=result.values["answer"])
         return SkillReturn.failure(result.error_msg, result.error_code or int(CallCode.SKILL_FAILED))

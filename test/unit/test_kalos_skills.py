@@ -117,6 +117,14 @@ def test_a_question_that_nobody_answers_is_a_failure_and_one_of_a_paused_call_is
     assert [c[0] for c in kalos.drivers.calls] == ["speak", "ask_human", "ask_human"] and len(kalos.pause.rests) == 1
 
 
+@pytest.mark.parametrize("code", [0, CallCode.STOP_UNCERTAIN, CallCode.DRIVER_LOST])
+def test_a_question_is_asked_again_also_where_the_pause_was_over_before_it_was_taken_back(code: int) -> None:
+    kalos = Kalos()
+    ends = [DriverResult(False, int(code), cancelled=not code), DriverResult(True, values={"answer": "yes"})]
+    kalos.drivers.ask_human = lambda **goal: ends.pop(0)
+    assert kalos.run("ask", question="Shall I?").message == "yes" and ends == []
+
+
 def test_a_walk_paused_at_a_metre_and_a_half_goes_on_with_the_half_that_remains() -> None:
     kalos = Kalos()
     result = kalos.run("move_forward", distance_m=2.0, pause=(4.0, 60.0))
