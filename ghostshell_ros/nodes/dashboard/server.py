@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections import deque
 from collections.abc import Awaitable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -37,6 +38,8 @@ MAX_ACTS = 8
 """Acts of one client that wait for their outcome at a time."""
 MAX_WORDS = 8_000
 """Characters of an argument of an act, as of an instruction."""
+KEPT = 8
+"""Changes that a client may be behind before it gets the whole state instead."""
 DID_S = 5.0
 """Time in which each act has its outcome."""
 FRESH_S = 0.5
@@ -87,13 +90,13 @@ class Robots(Protocol):
 
 
 class Page:
-    """Hold the state that all clients share, and its last change. On the event loop, but for `publish_from`."""
+    """Hold the state that all clients share, and its last changes. On the event loop."""
 
     def __init__(self) -> None:
         self.state: State = {"now": 0, "version": "", "recordings": [], "replaying": "", "robots": {}}
         self.rev = 0
-        self.change = ""
-        """The last change as text: what leads from the revision before to this one."""
+        self._changes: deque[tuple[str, State]] = deque(maxlen=KEPT)
+        """The last changes as text, each with the state to which it leads."""
         self._news = asyncio.Event()
         self._snapshots: dict[str, str] = {}
 
@@ -103,12 +106,20 @@ class Page:
         if not sets and not deletes:
             return
         self.state, self.rev = state, self.rev + 1
-        self.change = _text({"t": "patch", "rev": self.rev, "set": sets, "del": deletes})
+        self._changes.append((_text({"t": "patch", "rev": self.rev, "set": sets, "del": deletes}), state))
         self._snapshots.clear()
         self._news.set()
         self._news = asyncio.Event()
 
-    def snapshot(self, visitor: Visitor) -> str:
+    def after(self, rev: int, visitor: Visitor) -> tuple[int, str, State]:
+        """Return what a visitor with that revision (-1: none) is sent next: its revision, its text and its state."""
+        behind = self.rev - rev
+        if rev >= 0 and behind <= len(self._changes):
+            text, state = self._changes[-behind]
+            return rev + 1, text, state
+        return self.rev, self._snapshot(visitor), self.state
+
+    def _snapshot(self, visitor: Visitor) -> str:
         """Return the whole state for a visitor as text; those of one role share it."""
         if visitor.name not in self._snapshots:
             you = {"acts": visitor.acts, "name": visitor.name}
@@ -332,11 +343,9 @@ class Client:
     async def _send(self) -> None:
         rev = -1
         while self._access.visitor(self._socket.scope[TOKEN]) is not None:
-            page = self._page
-            text = page.change if rev >= 0 and rev == page.rev - 1 else page.snapshot(self._visitor)
-            rev, self._seen = page.rev, page.state
+            rev, text, self._seen = self._page.after(rev, self._visitor)
             await asyncio.wait_for(self._socket.send_text(text), STUCK_S)
-            await page.later_than(rev)
+            await self._page.later_than(rev)
 
     async def _receive(self) -> None:
         while True:
