@@ -78,7 +78,7 @@ def there_is(found: list[str], robot: str = "") -> str:
     from ghostshell_ros.runtime.data import config_folder
 
     files = config_folder().with_name("launch").glob("*.launch.xml")
-    known = sorted({path.name.split(".")[0] for path in files} - {"robot"})
+    known = sorted({path.name.split(".")[0] for path in files} - {"robot", "arm_ros2_control"})  # these need arguments
     named = robot or "coco"
     return f"start one with: ghostshell launch {named if named in known else 'NAME, of ' + ', '.join(known)}"
 
