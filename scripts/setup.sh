@@ -19,7 +19,7 @@ want() { packages+=($1); lacking_optional+=("$2"); }
 # The stamps: what the environment and the build were made from. Each is written last, so a broken run is repeated.
 environment_stamp() {
     { echo "$GHOSTSHELL_ROOT $GHOSTSHELL_ROS"; readlink -f "$venv/bin/python3" || true
-      cat requirements/{constraints,ros-wheels,run,page,arms,dev}.txt scripts/repair_wheels.py; } | sha256sum
+      cat requirements/{constraints,ros-wheels,run,page,arms,console,dev}.txt scripts/repair_wheels.py; } | sha256sum
 }
 build_stamp() {
     { cat "$venv/.made_from" CMakeLists.txt package.xml setup.cfg bench/pyproject.toml msg/*.msg srv/*.srv action/*.action
@@ -91,7 +91,7 @@ install_packages() {
 }
 
 make_environment() {
-    local log=$logs/pip.log with=(-r requirements/run.txt -r requirements/page.txt -r requirements/arms.txt -r requirements/dev.txt) options=()
+    local log=$logs/pip.log with=(-r requirements/run.txt -r requirements/page.txt -r requirements/arms.txt -r requirements/console.txt -r requirements/dev.txt) options=()
     say "installing Python packages into ${venv#"$GHOSTSHELL_ROOT"/} (a minute or two, once)"
     mkdir -p "$logs"
     rm -rf "$venv"
