@@ -14,7 +14,9 @@ HEAD = "# All packages, also those the named ones pull in. Written by scripts/lo
 
 def resolve(python: str) -> tuple[str, dict[str, str]]:
     """Return the Python's version (`3.11`) and the version of each package that pip would install."""
-    files = [word for name in ("ros-wheels", "run", "page", "console", "dev") for word in ("-r", str(REQUIREMENTS / f"{name}.txt"))]
+    files = [
+        word for name in ("ros-wheels", "run", "page", "console", "dev") for word in ("-r", str(REQUIREMENTS / f"{name}.txt"))
+    ]
     pip = [python, "-m", "pip", "install", "--quiet", "--dry-run", "--ignore-installed", "--report", "-", *files]
     report = json.loads(subprocess.run(pip, check=True, stdout=subprocess.PIPE, text=True).stdout)
     packages = [item["metadata"] for item in report["install"]]
