@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sysconfig
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -76,6 +77,17 @@ def test_the_process_has_no_environment_and_no_room(sandbox: Sandbox, monkeypatc
     limits = {line[:26].strip(): line[26:47].strip() for line in Path(f"/proc/{pid}/limits").read_text().splitlines()}
     assert limits["Max processes"] == limits["Max file size"] == limits["Max core file size"] == "0"
     assert limits["Max open files"] == "32" and limits["Max address space"] == str(1 << 30)
+
+
+def test_no_other_program_of_that_name_is_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    other = tmp_path / "bin" / "monty"
+    other.parent.mkdir()
+    other.touch(0o755)
+    monkeypatch.setenv("PATH", str(other.parent))
+    monkeypatch.setenv("MONTY_BIN", str(other))
+    monkeypatch.setattr(sysconfig, "get_path", lambda *_: str(tmp_path))
+    with pytest.raises(SandboxError, match="the program monty, is not in"):
+        Sandbox({"walk"})
 
 
 def test_a_killed_process_costs_one_statement(sandbox: Sandbox) -> None:

@@ -99,6 +99,17 @@ def _library() -> ModuleType:
     return pydantic_monty
 
 
+def _binary() -> Path:
+    """Return the interpreter's program, which pip puts beside its other ones; no other of that name is run. Raises
+    SandboxError."""
+    folders = [Path(sysconfig.get_path("scripts")), Path(sysconfig.get_path("scripts", "posix_user"))]
+    for folder in folders:
+        if (folder / "monty").is_file():
+            return folder / "monty"
+    where = " or ".join(map(str, folders))
+    raise SandboxError(f"its Python interpreter, the program monty, is not in {where}; pip install -r requirements/console.txt")
+
+
 class Sandbox:
     """Hold the variables of one console. `functions` are the names that statements may call; others are undefined.
 
@@ -109,7 +120,7 @@ class Sandbox:
         self.functions, self._limits = functions, limits
         self._monty = _library()
         self._pool = self._monty.Monty(
-            binary_path=Path(sysconfig.get_path("scripts")) / "monty",
+            binary_path=_binary(),
             min_processes=1,
             max_processes=1,
             request_timeout=limits.statement_s + GRACE_S,
