@@ -102,6 +102,16 @@ def instruct(page: Page, text: str) -> None:
     expect(page.locator("#instruction")).to_have_value("", timeout=DONE_MS)
 
 
+def clear(page: Page) -> None:
+    """Clear the halt that is shown; once more where it was not yet known which one stands."""
+    deadline = time.monotonic() + UP_S
+    while page.locator("#clear").is_visible() and time.monotonic() < deadline:
+        page.locator("#clear").click()
+        expect(page.locator("#news")).to_have_text(re.compile("."), timeout=DONE_MS)
+        page.wait_for_timeout(200)
+    expect(page.locator("#halt-state")).to_have_text("", timeout=DONE_MS)
+
+
 def test_a_first_instruction_is_carried_out_and_seen(page: Page) -> None:
     assert "token" not in page.url
     instruct(page, "stand up, then say hello")
@@ -127,8 +137,7 @@ def test_spaces_in_a_text_do_not_halt_and_the_space_bar_does_until_it_is_cleared
     page.keyboard.press("Space")
     expect(page.locator("#halt-state")).to_contain_text("STOPPED", timeout=2000)
     expect(page.locator("#tasks-none")).to_be_visible(timeout=DONE_MS)
-    page.locator("#clear").click()
-    expect(page.locator("#halt-state")).to_have_text("", timeout=DONE_MS)
+    clear(page)
 
 
 def test_a_reflex_is_tried_and_approved(kalos: Kalos, page: Page) -> None:
@@ -204,5 +213,4 @@ def test_a_phone_talks_to_the_robot(kalos: Kalos, new_page: Callable[..., Page])
     page.locator("#stop").tap()
     expect(page.locator("#halt-state")).to_contain_text("STOPPED", timeout=2000)
     expect(page.locator("#halt-state")).to_contain_text("page, user", timeout=DONE_MS)
-    page.locator("#clear").tap()
-    expect(page.locator("#halt-state")).to_have_text("", timeout=DONE_MS)
+    clear(page)

@@ -20,6 +20,8 @@ const LIVE_MS = 50;
 const CALM_MS = 500;
 const NEAR_PX = 4;
 const OUTCOME_COLOURS = { queued: "none", running: "accent", DONE: "good", FAILED: "bad", INTERRUPTED: "warn", REFUSED: "off", DROPPED: "none", unheard: "none" };
+/** Of calls on the same pixel the one that stands last here is seen. */
+const SEEN = ["queued", "DROPPED", "unheard", "DONE", "running", "REFUSED", "INTERRUPTED", "FAILED"];
 const STATE_COLOURS = { WAITING: "none", IN_PROGRESS: "accent", PAUSED: "warn" };
 const NO_CALLS = { from: Infinity, to: -Infinity, lanes: new Map() };
 const calm = matchMedia("(prefers-reduced-motion: reduce)");
@@ -234,9 +236,8 @@ export class Timeline {
 
   pan(seconds) {
     const [, end] = this.window;
+    Object.assign(this.view, { follows: false, end: end + seconds });
     this.follow(false);
-    this.view.end = end + seconds;
-    this.draw();
   }
 
   all() {
@@ -488,17 +489,17 @@ export class Timeline {
     surface.text(lane.name || t("time.lane"), 14, y + LANE_PX / 2, { size: 11, colour: "dim", most: gutter - 18 });
     context.fillStyle = colours.faint;
     context.fillRect(gutter, y + LANE_PX - 1, width - gutter, 1);
-    let [filled, colour, reach] = [-Infinity, "", -Infinity];
+    let [filled, rank, reach] = [-Infinity, 0, -Infinity];
     for (const bar of bars) {
       const x0 = Math.max(gutter, at(bar.from));
       const x1 = Math.min(width, at(bar.to ?? now));
       const stands = standing(bar.call);
-      const its = OUTCOME_COLOURS[stands];
-      if (x1 < gutter || (x1 <= filled && its === colour && bar.id !== this.chosen)) continue;
+      const itsRank = SEEN.indexOf(stands);
+      if (x1 < gutter || (x1 <= filled && itsRank <= rank && bar.id !== this.chosen)) continue;
       const inset = bar.from < reach ? 3 : 0;
       reach = Math.max(reach, bar.to ?? Infinity);
       const [w, h] = [Math.max(x1 - x0 - 0.5, 1.5), LANE_PX - 4 - 2 * inset];
-      context.fillStyle = colours[its];
+      context.fillStyle = colours[OUTCOME_COLOURS[stands]];
       context.fillRect(x0, y + 1 + inset, w, h);
       if (stands === "running") {
         context.fillStyle = colours.ink;
@@ -511,7 +512,7 @@ export class Timeline {
       }
       if (w > 22 && !inset) surface.text(`${callWords(bar.call)[0]} ${bar.call.label || bar.call.function}`, x0 + 4, y + 1 + h / 2 + 0.5, { size: 11, colour: "on-fill", most: w - 8 });
       this.drawn.push({ x: x0, y, w, h: LANE_PX, bar });
-      [filled, colour] = [Math.floor(x0 + w), its];
+      [filled, rank] = [Math.ceil(x0 + w), itsRank];
     }
   }
 
