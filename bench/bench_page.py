@@ -26,7 +26,6 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import numpy as np
 import rclpy
-from ghostshell.msg import Notice
 from ghostshell.srv import ControlHalt
 from PIL import Image
 from rclpy.signals import SignalHandlerOptions
@@ -38,10 +37,11 @@ from websockets.typing import Origin
 from bench.bench_weight import COMMAND, cpu_s, name_of, processes_below, pss_mb
 from bench.common import Table, Target, arguments, percentile, report
 from ghostshell_ros.wire.images import to_message
-from ghostshell_ros.wire.qos import EVENTS, IMAGES
+from ghostshell_ros.wire.qos import IMAGES
 
 UP_S = 90.0
-CAMERA = "bench/camera/image_raw"
+CAMERA = "bench/image_raw"
+"""Topic of the pictures, below the robot."""
 BLOCK, BITS = 40, 12
 """Side of the square that holds a bit of a picture's number [px], and their number."""
 HZ = 20.0
@@ -160,10 +160,9 @@ def suppress_gone() -> suppress:
 class Camera:
     """Publish pictures whose pixels hold their number, and remember when each was taken."""
 
-    def __init__(self) -> None:
+    def __init__(self, robot: str) -> None:
         self._node = rclpy.create_node("bench_page_camera")
-        self._pictures = self._node.create_publisher(ImageMsg, f"/{CAMERA}", IMAGES)
-        self._known = self._node.create_publisher(Notice, "/bench/events/notices", EVENTS)
+        self._pictures = self._node.create_publisher(ImageMsg, f"/{robot}/{CAMERA}", IMAGES)
         self.taken: dict[int, float] = {}
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._film, daemon=True)
@@ -192,15 +191,15 @@ def number_of(jpeg: bytes) -> int:
     return sum(1 << bit for bit in range(BITS) if pixels[BLOCK // 2, bit * BLOCK + BLOCK // 2] > 127)
 
 
-def pictures(link: Link, seconds: float) -> tuple[list[float], int]:
+def pictures(link: Link, robot: str, seconds: float) -> tuple[list[float], int]:
     """Return the milliseconds from a picture's publication until a client has decoded it, and how many were published."""
-    camera, found = Camera(), []
+    camera, found = Camera(robot), []
     try:
         with link.open() as state:
             end_s = time.monotonic() + 15.0
-            while time.monotonic() < end_s and "camera/image_raw" not in str(state.recv(5.0)).partition('"bench"')[2]:
+            while time.monotonic() < end_s and CAMERA not in str(state.recv(5.0)):
                 pass
-            with link.open(f"/camera/{CAMERA}") as eye:
+            with link.open(f"/camera/{robot}/{CAMERA}") as eye:
                 end_s, first = time.monotonic() + seconds, len(camera.taken)
                 while time.monotonic() < end_s:
                     number = number_of(eye.recv(5.0))  # type: ignore[arg-type]
@@ -258,8 +257,10 @@ def main() -> int:
             threading.Thread(target=_read, args=(state,), daemon=True).start()
             time.sleep(5.0)
             watched = share(page_of(launch), options.seconds)
+        print(f"page: {alone:.2f} % of a core, {watched:.2f} % with a client", flush=True)
         gate_ms, state_ms = clicks(link, options.robot, options.clicks)
-        shown_ms, published = pictures(link, options.seconds)
+        print(f"click to gate: {percentile(gate_ms, 50):.1f} ms, 99 % {percentile(gate_ms, 99):.1f} ms", flush=True)
+        shown_ms, published = pictures(link, options.robot, options.seconds)
         before = answers_ms(link, options.robot, options.answers)
         with ExitStack() as opened:
             for _ in range(MANY):
