@@ -43,5 +43,5 @@ foxglove=$venv/foxglove
 # A model that talks nonsense drives a simulated robot for so long, where that is asked for.
 if [ -n "${NONSENSE_MINUTES:-}" ]; then
     . scripts/env.sh
-    exec pytest -q -s test/integration/test_nonsense.py
+    exec pytest -q -s -o faulthandler_timeout=0 test/integration/test_nonsense.py
 fi
