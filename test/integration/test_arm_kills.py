@@ -1,0 +1,142 @@
+# SPDX-License-Identifier: Apache-2.0
+"""kill -9 of each node while an arm takes hold of a cup: the cup is not thrown, the arm holds still or ends what it does, the
+call ends once, and what the hand holds is told.
+
+The driver is killed in test_arms.py; the planner of a team, which stops the calls of its robots, in test_team_faults.py."""
+
+from __future__ import annotations
+
+import math
+import os
+import subprocess
+import uuid
+from collections.abc import Iterator
+
+import pytest
+
+pytest.importorskip("mujoco")
+
+from geometry_msgs.msg import PoseStamped
+from std_msgs.msg import String
+
+from ghostshell_ros.wire.qos import LATCHED, SENSORS
+from kill_support import Walk, Way, came_back, ended, walking
+from pipeline_support import BroughtUp, Observer, brought_up
+from ros_support import Processes, wait_until
+from skill_kernel.codes import Outcome
+
+pytestmark = [pytest.mark.faults, pytest.mark.timeout(300)]
+
+TAKE = Way("pick up the cup from the table", "pick_from", lambda watch, since_s: True)
+PUT = "put it on the table"
+CLOSING_M, LIFTED_M, THROWN_MPS = 0.038, 0.76, 0.6
+"""Where a finger is that closes, height of a cup that is off the table, and what is faster than an arm carries."""
+HELD = {"cup": "holding cup", "": "with an empty hand"}
+DEED_S = 60.0
+APART = ("observer", "lifecycle_manager", "memory", "reflexes", "token_parser", "action_planner", "process_scheduler")
+NODES = {*APART, "channel_scheduler", "task_planner", "safety_gate", "skill_kernel", "move_joints_driver"} - {"memory"}
+
+
+class Table(Observer):
+    """Hears also where the cup is and what the hand is said to hold."""
+
+    def __init__(self, namespace: str) -> None:
+        super().__init__(namespace)
+        self.hand: str | None = None
+        self.cup: list[tuple[float, tuple[float, float, float]]] = []
+        """Time in the simulator's clock [s] and position [m]."""
+        self.create_subscription(String, "hand", lambda m: setattr(self, "hand", m.data), LATCHED)
+        self.create_subscription(PoseStamped, "ground_truth/cup", self._on_cup, SENSORS)
+
+    def _on_cup(self, message: PoseStamped) -> None:
+        stamp, at = message.header.stamp, message.pose.position
+        self.cup.append((stamp.sec + 1e-9 * stamp.nanosec, (at.x, at.y, at.z)))
+
+    def fastest(self, since: int) -> float:
+        """Return how fast the cup was at most, from one measurement to the next [m/s]."""
+        pairs = zip(self.cup[since:], self.cup[since + 1 :], strict=False)
+        return max((math.dist(a, b) / (t - s) for (s, a), (t, b) in pairs if t > s), default=0.0)
+
+
+@pytest.fixture(scope="module")
+def up(tmp_path_factory: pytest.TempPathFactory, ros: None) -> Iterator[tuple[BroughtUp, subprocess.Popen[bytes]]]:
+    name = f"t{os.getpid()}_{uuid.uuid4().hex[:6]}"
+    processes = Processes(f"/{name}")
+    sim = processes.start("sim", "robot:=atlas", "world:=kitchen", "start:=''", "film:=overview", "camera:=table_camera")
+    try:
+        with brought_up(
+            tmp_path_factory.mktemp("arm"),
+            launch="robot",
+            nodes=NODES,
+            observer_class=Table,
+            robot="atlas",
+            robot_name=name,
+            composed="false",
+            memory="true",
+            page="false",
+        ) as robot:
+            yield robot, sim
+    finally:
+        processes.end()
+
+
+def grasping(robot: BroughtUp) -> Walk:
+    """Return a task whose hand closes about the cup; on a busy machine an arm that comes too late gives up, and tries again."""
+    watch = robot.observer
+    for _ in range(3):
+        if watch.hand == "cup":
+            watch.task(PUT).result(DEED_S)
+        walk = walking(robot, TAKE)
+        closing = lambda ends=walk.ends: watch.joints["left"] < CLOSING_M or ends(watch)  # noqa: E731
+        wait_until(closing, DEED_S, "its fingers close")
+        if not walk.ends(watch):
+            return walk
+    pytest.fail(f"its fingers do not close, three times: {walk.ends(watch)[0]}")
+
+
+def at_rest(watch: Table) -> None:
+    """Wait until no joint moves while the cup is looked at ten times."""
+    looks, joints = len(watch.cup), dict(watch.joints)
+
+    def still() -> bool:
+        nonlocal looks, joints
+        if max(abs(watch.joints[joint] - at) for joint, at in joints.items()) > 0.03:
+            looks, joints = len(watch.cup), dict(watch.joints)
+        return len(watch.cup) > looks + 10
+
+    wait_until(still, 20.0, "the arm holds still")
+
+
+@pytest.mark.parametrize("node", [*APART, "channel_scheduler"])
+def test_whoever_dies_the_cup_is_not_thrown_and_the_hand_is_told(
+    up: tuple[BroughtUp, subprocess.Popen[bytes]], node: str
+) -> None:
+    robot, _ = up
+    watch = robot.observer
+    walk, since = grasping(robot), len(watch.cup) - 1
+    walk.killed_s = robot.kill(node)
+    wait_until(lambda: watch.kernel and walk.call_id not in watch.kernel.running, DEED_S, "the kernel ends the call")
+    at_rest(watch)
+    assert watch.fastest(since) < THROWN_MPS and not watch.halted
+    lifted = watch.cup[-1][1][2] > LIFTED_M
+    wait_until(lambda: watch.hand == "cup" or (watch.hand == "" and not lifted), 2.0, "the hand is told")
+    if node != "channel_scheduler":  # who is gone cannot tell of the end
+        event = ended(watch, walk, 5.0, Outcome.DONE, Outcome.INTERRUPTED, Outcome.FAILED)
+        assert event.outcome != Outcome.DONE or watch.hand == "cup"
+        assert event.outcome != Outcome.FAILED or HELD[watch.hand] in event.error_msg
+    if node != "memory":
+        came_back(watch, walk, node)
+    if node != "process_scheduler":  # whose task it is
+        walk.task.result(20.0)
+
+
+def test_without_the_simulator_which_is_its_hardware_it_halts_and_tells(up: tuple[BroughtUp, subprocess.Popen[bytes]]) -> None:
+    robot, sim = up
+    watch = robot.observer
+    walk = grasping(robot)
+    sim.kill()
+    event = ended(watch, walk, 10.0, Outcome.FAILED, Outcome.INTERRUPTED)
+    wait_until(lambda: watch.halted, 3.0, "halted")
+    watch.wait_still(0.4, 5.0)
+    assert "joint_states" in event.error_msg or HELD[watch.hand] in event.error_msg, event.error_msg
+    assert watch.hand == "" or watch.joints["left"] < CLOSING_M, "it says that it holds only what its fingers have reached"
