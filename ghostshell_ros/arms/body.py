@@ -6,7 +6,7 @@ import math
 import threading
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -400,8 +400,7 @@ class ArmBody:
         planned_speed: float = 0.0,
     ) -> DriverResult:
         trajectory = joint_trajectory(joints, times_s, positions)
-        more: Any = {"planned_speed": planned_speed} if planned_speed else {}
-        result = self._move(trajectory=trajectory, goal_tolerance=tolerance, stop=stop, **more)
+        result = self._move(trajectory=trajectory, goal_tolerance=tolerance, planned_speed=planned_speed, stop=stop)
         for joint, position in zip(joints, positions[-1], strict=True):
             self._sent.pop(joint, None)
             if result.ok:

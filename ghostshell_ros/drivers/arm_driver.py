@@ -65,13 +65,21 @@ class ArmDriver(MoveJointsDriver):
         return super().begin_move(goal)
 
     def begin_following(self, goal: Goal) -> JointMotion:
-        motion = super().begin_following(goal)
-        arms = {joint for arm in self.arms.values() for joint in arm.joints}
-        ways = [job for job in self.jobs.values() if isinstance(job, PlannedMotion)]
-        if self.moveit is None or not arms.intersection(motion.trajectory.joints) or any(way.takes(motion) for way in ways):
-            return motion
-        text = "no goal of move_joints asks for this way now: what MoveIt plans by itself, as for RViz, moves no arm"
-        raise DriverRefusal(MotionCode.JOINTS_BUSY, text)
+        if self.moveit is None:
+            return super().begin_following(goal)
+        named = set(goal.request.trajectory.joint_names)
+        ways = [job for job in self.jobs.values() if isinstance(job, PlannedMotion) and job.joints & named]
+        try:
+            motion = super().begin_following(goal)
+            arms = {joint for arm in self.arms.values() for joint in arm.joints}
+            if arms & named and not any(way.takes(motion) for way in ways):
+                text = "no goal of move_joints asks for this way now: what MoveIt plans by itself, as for RViz, moves no arm"
+                raise DriverRefusal(MotionCode.JOINTS_BUSY, text)
+        except DriverRefusal as refusal:
+            for way in ways:
+                way.refused = str(refusal)
+            raise
+        return motion
 
     def on_joint_states(self, message: JointState) -> None:
         super().on_joint_states(message)

@@ -64,7 +64,7 @@ class MoveJointsDriver(Driver):
 
     def begin_move(self, goal: Goal) -> Job:
         """Return the job of a goal of `move_joints`. Raises DriverRefusal."""
-        if getattr(goal.request, "planned_speed", 0.0):
+        if goal.request.planned_speed:
             text = "planned_speed is set, and nobody plans here: launch with moveit:=true, for a robot with arms"
             raise DriverRefusal(MotionCode.BAD_TRAJECTORY, text)
         return _MoveJoints(self, goal)

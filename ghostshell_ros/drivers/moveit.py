@@ -16,6 +16,7 @@ from ghostshell_ros.runtime.goal_server import Goal
 from ghostshell_ros.runtime.lifecycle import gate_silence
 from ghostshell_ros.runtime.node import NodeStartError
 from skill_kernel.codes import CallCode
+from skill_kernel.config.sections import shown
 
 GOAL_RAD, SAME_RAD = 0.001, 0.01
 """Tolerance of the goal that MoveIt gets, and by how much the end of its trajectory may differ from that goal."""
@@ -93,7 +94,7 @@ class MoveIt:
 
     def why(self, result: Any) -> str:
         """Return why it gave a goal up, "" where it says that it reached it."""
-        code, text = int(result.error_code.val), str(result.error_code.message)
+        code, text = int(result.error_code.val), shown(str(result.error_code.message))
         if code == result.error_code.SUCCESS:
             return ""
         return f"MoveIt gave up ({self._names.get(code, f'code {code}')}{f': {text}' if text else ''})"
@@ -131,6 +132,8 @@ class PlannedMotion(Job):
         self._end: tuple[GoalEnd, Any] | None = None
         self._sent_at = self._accepted_at = self._moved_at = self._ended_at = 0.0
         self._motion: JointMotion | None = None
+        self.refused = ""
+        """Why the driver did not take a trajectory of this arm; "" where it has refused none."""
 
     def takes(self, motion: JointMotion) -> bool:
         """Return whether a trajectory is this goal's way, and take it as that."""
@@ -211,7 +214,7 @@ class PlannedMotion(Job):
         elif motion.goal.goal_id in self.driver.jobs:
             self._moved_at = now
         elif now - self._moved_at > END_S:
-            text = f"MoveIt has not said within {END_S:g} s how its motion ended{_because(motion)}: see the log of move_group"
+            text = f"MoveIt has not said within {END_S:g} s how its motion ended{self._because()}: see the log of move_group"
             raise DriverRefusal(CallCode.DRIVER_LOST, text)
 
     def _arrived(self, now: float, end: GoalEnd, result: Any) -> bool:
@@ -219,7 +222,7 @@ class PlannedMotion(Job):
         if end in ENDS:
             raise DriverRefusal(*ENDS[end])
         if (why := self._moveit.why(result)) or end is GoalEnd.ABORTED:
-            raise DriverRefusal(MotionCode.NO_WAY, f"{why or 'MoveIt gave up'}{_because(self._motion)}")
+            raise DriverRefusal(MotionCode.NO_WAY, f"{why or 'MoveIt gave up'}{self._because()}")
         tolerance, measured = float(self.goal.request.goal_tolerance), self.driver.measured
         off = {joint: abs(measured.get(joint, math.nan) - wish) for joint, wish in self._to.end().items()}
         try:
@@ -230,15 +233,16 @@ class PlannedMotion(Job):
             return False
         return True
 
+    def _because(self) -> str:
+        """Return what the driver knows of why MoveIt failed."""
+        why = self._motion.why if self._motion is not None else self.refused
+        return f"; the driver says of its trajectory: {why}" if why else ""
+
     def _on_accepted(self) -> None:
         self._accepted_at = self.driver.steady_now()
 
     def _on_end(self, end: GoalEnd, result: Any) -> None:
         self._end, self._ended_at = (end, result), self.driver.steady_now()
-
-
-def _because(motion: JointMotion | None) -> str:
-    return f"; its motion ended, because {motion.why}" if motion is not None and motion.why else ""
 
 
 def _refusal(text: str) -> DriverRefusal:
