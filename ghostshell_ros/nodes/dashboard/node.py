@@ -19,6 +19,7 @@ from urllib.parse import urlsplit
 
 from diagnostic_msgs.msg import DiagnosticArray
 
+from ghostshell_ros.halt_door import robots_here
 from ghostshell_ros.nodes.dashboard.access import Access, Record, Visitor, unreachable
 from ghostshell_ros.nodes.dashboard.halts import Halts
 from ghostshell_ros.nodes.dashboard.listening import TRIES, listening
@@ -73,6 +74,7 @@ class Dashboard(RuntimeNode):
         self._server: Serving | None = None
         self._woken, self._wake = os.pipe()
         self._serving: threading.Thread | None = None
+        self._note: dict[str, Any] = {}
         self._problem = ""
         self._watching = 0
         self._health: Any = None
@@ -87,15 +89,22 @@ class Dashboard(RuntimeNode):
     def _look(self) -> None:
         if self._listener is None and not self._serve():
             return
-        for name, team in self._found().items():
+        if new := self._found():
+            self._add(new)
+            self._keep()
+        if self._watching:
+            self._look_closer()
+
+    def _add(self, robots: Mapping[str, bool]) -> None:
+        """Show robots from now on; those that are True are teams."""
+        for name, team in robots.items():
             if name not in self._robots and len(self._robots) < MAX_ROBOTS:
                 page = self._state.robots[name] = RobotPage(team=team)
                 link = self._robots[name] = RobotLink(self, name, page, on_halt=self._show)
+                self._note["robots"][name] = team
                 self._work.submit(self._halts.prepare, name)
                 if self._watching:
                     link.look(True)
-        if self._watching:
-            self._look_closer()
 
     def _look_closer(self) -> None:
         """Look for what only who looks at the page wants to know."""
@@ -132,25 +141,28 @@ class Dashboard(RuntimeNode):
         path = self._data / "page" / f"domain_{self.context.get_domain_id()}.json"
         try:
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            file = open(path, "a+", encoding="utf-8", opener=private)  # noqa: SIM115 - kept open for its lock
+            self._lock = open(path, "a+", encoding="utf-8", opener=private)  # noqa: SIM115 - kept open for its lock
             try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError:
-                file.close()
+                self._lock.close()
                 self._tell("another dashboard serves the page of this ROS domain; this one stands by until it ends")
                 return False
-            self._lock = file
-            file.seek(0)
-            listener = self._listen(file.read())
+            self._lock.seek(0)
+            before = _object(self._lock.read())
+            listener = self._listen(before)
             token = self.access.token()
         except (OSError, RoleError) as error:
+            if self._lock is not None:
+                self._lock.close()
             self._tell(f"there is no page: {error}", error=True)
             return False
         address = f"http://{_url_host(self._names[0] if self._names else self._host)}:{listener.getsockname()[1]}"
-        file.seek(0)
-        file.truncate()
-        file.write(json.dumps({"address": address, "pid": os.getpid()}))
-        file.flush()
+        self._note = {"address": address, "robots": {}}
+        here, known = robots_here(str(self.context.get_domain_id())), before.get("robots")
+        if isinstance(known, dict):  # a page that was killed shows them before they are discovered again
+            self._add({name: team is True for name, team in known.items() if name in here})
+        self._keep()
         # Not by the log, which every program of the graph can read.
         sys.stdout.write(f"page: {address}/?token={token}\n")
         sys.stdout.flush()
@@ -169,10 +181,20 @@ class Dashboard(RuntimeNode):
             self._server = Serving(self)
             self._server.run(listener)
 
-    def _listen(self, before: str) -> socket.socket:
+    def _keep(self) -> None:
+        """Keep what `ghostshell page`, and the node after a kill, need to know, if the disk takes it."""
+        if self._lock is None:
+            return
+        with suppress(OSError):
+            self._lock.seek(0)
+            self._lock.truncate()
+            self._lock.write(json.dumps(self._note))
+            self._lock.flush()
+
+    def _listen(self, before: dict[str, Any]) -> socket.socket:
         """Listen at the port of the last time, where pages that are open look, or at the first free one. Raises OSError."""
         with suppress(ValueError, LookupError, TypeError, OSError):
-            port = urlsplit(json.loads(before)["address"]).port
+            port = urlsplit(before["address"]).port
             if port and self._port <= port < self._port + TRIES:
                 return listening(self._host, port, tries=1)
         return listening(self._host, self._port)
@@ -295,6 +317,14 @@ class Dashboard(RuntimeNode):
         self._halts.close()
         if self._lock is not None:
             self._lock.close()
+
+
+def _object(text: str) -> dict[str, Any]:
+    """Return the JSON object in a text; an empty one where it holds none."""
+    with suppress(ValueError):
+        read = json.loads(text)
+        return read if isinstance(read, dict) else {}
+    return {}
 
 
 def _url_host(host: str) -> str:
