@@ -114,13 +114,13 @@ make_environment() {
     environment_stamp >"$venv/.made_from"
 }
 
-# The interfaces that ROS has and the wheels lack, straight into the environment.
+# The interfaces that ROS has and the wheels lack, straight into the environment; moveit_msgs comes last, for it needs two others.
 make_compat() {
     local package log build
     mkdir -p "$logs"
-    for package in compat/*/; do
-        package=$(basename "$package") log=$logs/$package.log build=$GHOSTSHELL_BUILD/$package
-        say "building $package into the environment (ten seconds, once)"
+    for package in {control,nav2,object_recognition,octomap,tf2,vision,moveit}_msgs; do
+        log=$logs/$package.log build=$GHOSTSHELL_BUILD/$package
+        say "building $package into the environment (ten seconds, moveit_msgs a minute, once)"
         rm -rf "$build"
         ( _ghostshell_use_wheels
           export PATH="$venv/bin:$PATH"
