@@ -48,7 +48,7 @@ class Kalos:
     def start(self, *words: str) -> subprocess.Popen[str]:
         """Start a command of `ghostshell`."""
         pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "stdin": subprocess.DEVNULL}
-        return subprocess.Popen([GHOSTSHELL, *words], text=True, start_new_session=True, **pipes)
+        return subprocess.Popen([GHOSTSHELL, *words], text=True, **pipes)
 
     def command(self, *words: str) -> str:
         """Run a command of `ghostshell` and return what it says."""
@@ -68,7 +68,7 @@ class Kalos:
             try:
                 process.wait(20)
             except subprocess.TimeoutExpired:
-                os.killpg(process.pid, signal.SIGKILL)
+                process.kill()
 
     def _read(self) -> None:
         assert self._launch.stdout is not None
