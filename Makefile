@@ -15,7 +15,7 @@ QUICK := not slow and not faults and not quarantined
 # The tests start hundreds of processes: each module is compiled for the first of them and not for each.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup build test test-slow test-faults test-security test-browser test-extras soak fuzz lint unit integration repeat demo bench clean
+.PHONY: help setup build test test-slow test-faults test-security test-browser test-moveit test-extras soak fuzz lint unit integration repeat demo bench clean
 
 help: ## these lines
 	@sed -nE 's/^([a-z-]+):.*## (.*)/  make \1\t\2/p' Makefile | expand -t 24
@@ -68,6 +68,10 @@ test-security: setup ## the keystore of SROS 2 with a Fast DDS that has the secu
 test-browser: setup ## the operator's page in Debian's Chromium (installs it, Playwright and axe-core; pictures are in out/browser)
 	@scripts/browser.sh
 	@$(ENV) $(SHELL_DOMAIN) pytest -q test/browser
+
+test-moveit: setup ## the arms' ways by MoveIt, against a server of its action (builds moveit_msgs, a minute, once)
+	@scripts/setup.sh --moveit
+	@$(ENV) $(SHELL_DOMAIN) pytest -q -m "not slow and not faults" test/integration/test_moveit.py
 
 test-extras: setup ## what only the heavy extras have (ultralytics, sentence-transformers, a small model: 7 GB into .venv-extras)
 	@scripts/extras.sh

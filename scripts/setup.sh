@@ -30,7 +30,7 @@ environment_is_current() { [ -x "$venv/bin/python3" ] && [ "$(environment_stamp)
 compat_is_current() { [ "$GHOSTSHELL_ROS" = apt ] || [ "$(compat_stamp)" = "$(cat "$venv/.compat_from" 2>/dev/null)" ]; }
 build_is_current() { [ -e "$GHOSTSHELL_INSTALL/setup.bash" ] && [ "$(build_stamp)" = "$(cat "$GHOSTSHELL_INSTALL/.made_from" 2>/dev/null)" ]; }
 
-# `setup.sh --check` only says, by its exit status, whether everything is up to date.
+# `setup.sh --check` only says, by its exit status, whether everything is up to date; `setup.sh --moveit` makes moveit_msgs as well.
 [ "${1:-}" != --check ] || { environment_is_current && compat_is_current && build_is_current; exit; }
 
 # Sets `python` to the first interpreter the wheels exist for.
@@ -114,11 +114,11 @@ make_environment() {
     environment_stamp >"$venv/.made_from"
 }
 
-# The interfaces that ROS has and the wheels lack, straight into the environment; moveit_msgs comes last, for it needs two others.
+# The interfaces that ROS has and the wheels lack, straight into the environment.
 make_compat() {
     local package log build
     mkdir -p "$logs"
-    for package in {control,nav2,object_recognition,octomap,tf2,vision,moveit}_msgs; do
+    for package in "$@"; do
         log=$logs/$package.log build=$GHOSTSHELL_BUILD/$package
         say "building $package into the environment (ten seconds, moveit_msgs a minute, once)"
         rm -rf "$build"
@@ -129,7 +129,6 @@ make_compat() {
             fail "$package could not be built ($(grep -m 1 -iE 'error' "$log" || true)). All of it: $log"
         rm -rf "$build"
     done
-    compat_stamp >"$venv/.compat_from"
 }
 
 build() {
@@ -153,9 +152,12 @@ build() {
 
 exec 9<"$GHOSTSHELL_ROOT"
 flock -n 9 || { say "waiting for another set-up to end"; flock 9; }
-environment_is_current && compat_is_current && build_is_current && exit 0
+moveit_is_wanted() { [ "${1:-}" = --moveit ] && [ "$GHOSTSHELL_ROS" != apt ] && [ ! -e "$venv/share/moveit_msgs" ]; }
+environment_is_current && compat_is_current && build_is_current && ! moveit_is_wanted "$@" && exit 0
 check_machine
 [ ${#packages[@]} -eq 0 ] || { install_packages; check_machine; }
 environment_is_current || make_environment
-compat_is_current || make_compat
+compat_is_current || { make_compat {control,nav2,tf2,vision}_msgs && compat_stamp >"$venv/.compat_from"; }
 build_is_current || build
+# What MoveIt's action is made of, for its tests; the two that it needs come first.
+! moveit_is_wanted "$@" || make_compat {object_recognition,octomap,moveit}_msgs

@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-pytest.importorskip("moveit_msgs.action", reason="needs moveit_msgs: run make setup")
+pytest.importorskip("moveit_msgs.action", reason="needs moveit_msgs: run make test-moveit")
 
 import move_group
 from driver_kit import DriverKit

@@ -325,8 +325,8 @@ def test_a_person_is_asked_and_the_next_turn_begins_with_the_answer(robot: Sever
     told = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=30, check=False)
     assert (told.returncode, told.stdout) == (0, "Shall I open the door?: yes\n"), told
     robot.state(process_id, ProcessState.SUCCESS)
-    ended = [(call.function, call.outcome) for call in robot.calls(process_id)]
-    assert ended == [("walk", Outcome.DROPPED), ("ask", Outcome.DONE), ("walk", Outcome.DONE)], "no walk before the answer"
+    begun = [(call.function, call.outcome) for call in robot.calls(process_id) if call.outcome is not Outcome.DROPPED]
+    assert begun == [("ask", Outcome.DONE), ("walk", Outcome.DONE)], "no walk before the answer"
     assert '"yes"' in robot.server.requests[-1].last_user_text and robot.questions == []
 
 
@@ -350,7 +350,8 @@ def test_of_two_answers_at_once_one_counts_and_an_anonymous_one_by_the_topic_doe
     wait_until(topic.get_subscription_count, 5.0, "the topic is heard")
     topic.publish(String(data=f"{question.id}: no"))
     robot.state(second, ProcessState.SUCCESS)
-    assert "no" in robot.calls(second)[0].told
+    asked = next(call for call in robot.calls(second) if call.function == "ask")
+    assert asked.told == "no"
 
 
 def test_a_question_ends_with_its_process_and_a_stop_word_as_an_answer_halts(robot: Several) -> None:
