@@ -201,7 +201,8 @@ _COUNTS = ("input_tokens", "cache_read_input_tokens", "cache_creation_input_toke
 
 
 class AnthropicModelClient(HttpModelClient):
-    """Streams through the `anthropic` SDK; the static system part is marked for the provider's prompt cache."""
+    """Streams through the `anthropic` SDK, which takes no temperature; the static system part is marked for the provider's
+    prompt cache."""
 
     package, sdk_client, resource = "anthropic", "AsyncAnthropic", "messages"
 
@@ -211,8 +212,6 @@ class AnthropicModelClient(HttpModelClient):
             "max_tokens": request.max_output_tokens,
             "messages": _anthropic_messages(request.messages),
         }
-        if request.temperature is not None:
-            options["temperature"] = request.temperature
         if request.system:
             options["system"] = [{"type": "text", "text": request.system, "cache_control": {"type": "ephemeral"}}]
         if request.tools:
