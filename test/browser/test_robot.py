@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import queue
 import re
@@ -58,8 +57,9 @@ class Kalos:
         return said
 
     def page_process(self) -> int:
-        """Return the process that serves the page; 0 where it does not yet."""
-        return int(json.loads((self.data / f"page/domain_{self.domain}.json").read_text() or "{}").get("pid", 0))
+        """Return the process that serves the page, the last that the launch has told of."""
+        started = (re.search(r"\[dashboard-\d+\]: process started with pid \[(\d+)\]", line) for line in self.said)
+        return int([match[1] for match in started if match][-1])
 
     def end(self) -> None:
         """End all of it."""

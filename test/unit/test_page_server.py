@@ -14,6 +14,7 @@ import pytest
 from served_page import Served, heard, served
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
+from ghostshell_ros.nodes.dashboard import server
 from ghostshell_ros.nodes.dashboard.access import MAX_RECORD, Access, Record, Visitor, unreachable
 from ghostshell_ros.nodes.dashboard.server import MAX_ACTS, MAX_CLIENTS, MAX_MESSAGE, MAX_WORDS
 from skill_kernel.roles import Act, Keys, Role
@@ -53,6 +54,17 @@ def test_nothing_is_shown_without_a_token(page: Served) -> None:
 def test_no_file_but_those_of_the_page_is_served(page: Served) -> None:
     for path in ("/../server.py", "/%2e%2e/server.py", "/..%2fserver.py", "//etc/passwd", "/static/../../node.py"):
         assert get(page, path, Cookie=page.cookie()).status == 404
+
+
+def test_files_that_colcon_linked_are_served(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (linked := tmp_path / "static").mkdir()
+    for path in server.STATIC.iterdir():
+        (linked / path.name).symlink_to(path)
+    monkeypatch.setattr(server, "STATIC", linked)
+    with served(tmp_path) as page:
+        for path in ("/", "/main.js"):
+            assert get(page, path, Cookie=page.cookie()).status == 200
+        assert get(page, "/../page/session", Cookie=page.cookie()).status == 404
 
 
 def test_another_name_that_leads_here_is_refused(page: Served) -> None:

@@ -149,7 +149,7 @@ def create_app(page: Page, access: Access, robots: Robots, *, doors: Mapping[str
         WebSocketRoute("/halt", service.halt),
         WebSocketRoute("/camera/{robot}/{camera:path}", service.camera),
         *(Route(path, app) for path, app in (doors or {}).items()),
-        Mount("/", StaticFiles(directory=STATIC, html=True)),
+        Mount("/", StaticFiles(directory=STATIC, html=True, follow_symlink=True)),  # colcon links what it installs
     ]
     app = Starlette(routes=routes)
     app.add_middleware(Guard, access=access)
