@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How late the rounds of 50 reflexes come, 100 a second, with all of Kalos's nodes up: while nothing is planned, and while the
-planners are loaded with an instruction each quarter of a second.
+"""Measure how late the rounds of 50 reflexes come, 100 a second, with all of Kalos's nodes up: while nothing is planned, and
+while the planners are loaded with an instruction each quarter of a second.
 
 The node of the reflexes is the real one, in a process of its own; it only keeps the time of each round. A round's lateness is
 how much later than one period it comes after the one before. Beside it stands the same for a bare timer of a process of
@@ -37,7 +37,7 @@ LATE_MS = 15.0
 
 
 class Probe(ros_probe.Probe):
-    """Who gives the instructions."""
+    """Give the instructions."""
 
     def __init__(self) -> None:
         super().__init__(ROBOT)

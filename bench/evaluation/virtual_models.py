@@ -26,7 +26,7 @@ from skill_kernel.events import ModelEvent, ModelKind
 WIRE_S = 0.004
 """Time that a message is under way."""
 NOWHERE = Path(os.devnull) / "nothing"
-"""Where strategies keep their files: nothing outlives a run."""
+"""Folder of strategies' files: nothing outlives a run."""
 CONFIG = ModelConfig(provider="offline")
 """Deadlines and retries of a model that sets none."""
 

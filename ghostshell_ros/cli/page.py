@@ -14,7 +14,7 @@ from skill_kernel.roles import Role
 
 def page(
     as_: Annotated[
-        Role | None, typer.Option("--as", help="role in which whoever opens it acts; without it, the weakest that may do each act")
+        Role | None, typer.Option("--as", help="role in which its visitors act; without it, the weakest that may do each act")
     ] = None,
     new: Annotated[bool, typer.Option("--new", help="end every address that was printed so far")] = False,
 ) -> None:

@@ -43,7 +43,7 @@ MOST_SHOWN = 400
 TASK, GUIDELINE = 0, 1
 REFLEX_STATES = ("proposed", "approved", "disabled")
 REFLEX_ACTIONS = (("test", "approve", "remove"), ("test", "disable", "remove"), ("test", "enable", "remove"))
-"""What can be done with a reflex that is proposed, approved, disabled."""
+"""Actions on a reflex by its state: proposed, approved, disabled."""
 _USAGE = [f.name for f in fields(LayerUsage)]
 
 
@@ -235,5 +235,5 @@ FEEDS = (
     Feed("prescriptions", PrescriptionArray, LATCHED, RobotReader.prescriptions),
 )
 TEAM_FEEDS = (Feed("kernel_state", KernelState, LATCHED, RobotReader.team_state, kept=True),)
-"""What a team has besides."""
+"""Topics that a team has besides."""
 BY_TOPIC: Mapping[str, Feed] = {feed.topic: feed for feed in FEEDS}

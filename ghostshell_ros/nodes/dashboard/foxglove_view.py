@@ -42,7 +42,7 @@ from skill_kernel.config.sections import shown
 from skill_kernel.events import CallEvent, Notice, NoticeKind
 
 AGAIN_S = 1.0
-"""What changes rarely is told again at this interval, for who joined late; cameras are looked for."""
+"""Interval at which what changes rarely is told again, for who joined late, and cameras are looked for."""
 LABEL_CHARS = 100
 KEPT_S = 5.0
 """A thing that is not seen any more stays in the scene for so long."""
