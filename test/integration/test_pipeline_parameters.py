@@ -22,6 +22,7 @@ NODES = {
     "observer": "nodes.observer.node:ObserverNode",
     "reflexes": "nodes.reflexes.node:ReflexesNode",
     "memory": "nodes.memory.node:MemoryNode",
+    "dashboard": "nodes.dashboard.node:Dashboard",
     "lifecycle_manager": "nodes.lifecycle_manager.node:LifecycleManager",
     "sim": "nodes.sim.node:Sim",
     "object_detector": "nodes.object_detector.node:ObjectDetector",

@@ -112,7 +112,7 @@ def test_a_robot_whose_joints_are_measured_misses_nothing(
     [
         ("task_planner", "model:=gpt", "parameter model: 'gpt' names no model; use one of: anthropic"),
         ("task_planner", "model:=openai:gpt-4.1", "no key; set the environment variable OPENAI_API_KEY"),
-        ("process_scheduler", "strategy:=strem", "is 'strem'; use one of closed_loop, layered"),
+        ("process_scheduler", "strategy:=strem", "is 'strem'; use one of closed_loop, "),
         ("action_planner", "prompt:=shrot", "is 'shrot'; use one of full, short"),
         ("action_planner", "dialect:=tools", "parameter dialect: the model offline calls no tools; use dialect:=xml"),
     ],
