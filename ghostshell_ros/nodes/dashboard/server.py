@@ -62,7 +62,7 @@ BAD_REQUEST, TRY_LATER = 1008, 1013
 """Codes with which a WebSocket is closed: what it said is not understood; there are too many."""
 
 GONE = (WebSocketDisconnect, asyncio.TimeoutError, RuntimeError)
-"""What is raised where a client has left, or takes nothing any more."""
+"""Errors of a client that has left, or takes nothing any more."""
 
 Outcome = tuple[bool, str]
 

@@ -33,7 +33,7 @@ class JointForwarder(RuntimeNode):
         self._joints: list[str] = []
         self._measured: dict[str, float] = {}
         self._resting: dict[str, float] = {}
-        """Where joints without a set-point stay while the others move."""
+        """Positions at which joints without a set-point stay while the others move."""
         self._handed_on_at = -math.inf
         self._commands = self.create_publisher(Float64MultiArray, f"{name}/commands", SET_POINTS)
         self._teller = ServiceClient(self, GetParameters, f"{name}/get_parameters")

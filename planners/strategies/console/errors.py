@@ -6,7 +6,7 @@ from __future__ import annotations
 from planners.strategies.console.sandbox import Raised
 
 HINT = "SemanticHint"
-"""What a function of the robot says when it could not do what was asked: the sentence is the hint."""
+"""Class of the error by which a function of the robot says why it could not do what was asked: its sentence is the hint."""
 NO_IMPORT = (
     "Nothing of that can be imported. Use the functions defined above; if they do not suffice, say that it cannot be done."
 )

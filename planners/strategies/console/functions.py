@@ -61,7 +61,7 @@ class _Job:
     call: str
     depth: int
     children: bool = False
-    """Whether functions that it uses were written, and it is being written again in their knowledge."""
+    """True while it is written again, knowing the functions that it uses."""
 
 
 class FunctionWriter:

@@ -34,7 +34,7 @@ MAX_TOKENS = 512
 MAX_REPLY = 20_000
 """Characters of an answer that are waited for."""
 WARMER = 0.1
-"""How much the temperature rises with each empty answer, up to 1."""
+"""Rise of the temperature with each empty answer, up to 1."""
 LOST_ANSWERS, RETRY_S = 3, 2.0
 """Missing answers in a row that end the task, and the wait after the first [s]; after the next twice as long."""
 MAX_SLEEP_S = 600.0
@@ -59,7 +59,7 @@ class ConsolePlanning:
         self._question: Handle | None = None
         self._reply = ""
         self._working = True
-        """Whether the interpreter is busy, so that nothing is known of it."""
+        """True while the interpreter is busy, so that nothing is known of it."""
         self._held: Callable[[], None] | None = None
         """What is to be done with the call that a statement waits in, once the process goes on."""
         self._heard = False
