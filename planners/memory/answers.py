@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from planners.language.questions import WORDS, Question, is_question, readable, same_thing, with_article
+from planners.learned import LessonKind
 from planners.memory.query import LIMITED, Query, words_of
 from planners.memory.records import Kind, Record, Spot, Viewer
 from planners.memory.store import Store
@@ -78,9 +79,11 @@ def is_deed(record: Record) -> bool:
 
 
 def is_evidence(record: Record) -> bool:
-    """Return whether a record tells what was seen or achieved: no words that somebody said, no question, and no failure."""
+    """Return whether a record tells what was seen or achieved: no words that somebody said, no question, no lesson, and no
+    failure."""
     how = record.data.get("outcome", record.data.get("status", "DONE"))
-    return record.kind not in (Kind.HEARD.value, Kind.EVENT.value) and how in ("DONE", "SUCCESS") and is_deed(record)
+    no_facts = (Kind.HEARD.value, Kind.EVENT.value, *(kind.value for kind in LessonKind))
+    return record.kind not in no_facts and how in ("DONE", "SUCCESS") and is_deed(record)
 
 
 class Answerer:

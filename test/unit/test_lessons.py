@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Lessons in the memory's file: proposed, confirmed, taken back, replaced; they survive a restart and are no evidence."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from memory_kit import Clock
+
+from planners.learned import LearnedError, LessonKind, Level, Proposal, State
+from planners.memory import Memory, Store
+from planners.memory.lessons import LessonBook
+
+FILE = "memory.sqlite3"
+DANCE = Proposal(">>> wait_for_trigger()\n'dance'\n>>> dance('egyptian')", "no, the Egyptian one", Level.PLAN, "dance another")
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    made = Store(tmp_path / FILE, power_safe=False)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def book(store: Store) -> LessonBook:
+    return LessonBook(store, "toto", wall=Clock())
+
+
+def used(book: LessonBook, kind: LessonKind = LessonKind.EXAMPLE) -> list[int]:
+    return [lesson.id for lesson in book.confirmed(kind)]
+
+
+def test_only_what_is_confirmed_is_used_also_after_a_restart(store: Store, book: LessonBook, tmp_path: Path) -> None:
+    lesson = book.propose(DANCE)
+    assert [one.state for one in book.lessons()] == [State.PROPOSED] and used(book) == []
+    book.confirm(lesson, "alice")
+    store.close()
+    again = Store(tmp_path / FILE, power_safe=False)
+    (kept,) = LessonBook(again, "toto", wall=Clock()).confirmed(LessonKind.EXAMPLE)
+    assert (kept.id, kept.by, kept.correction, kept.level, kept.text) == (
+        lesson,
+        "alice",
+        DANCE.correction,
+        Level.PLAN,
+        DANCE.text,
+    )
+    LessonBook(again, "toto", wall=Clock()).revoke(lesson, "bob", "it was a joke")
+    again.close()
+    third = Store(tmp_path / FILE, power_safe=False)
+    after = LessonBook(third, "toto", wall=Clock())
+    third.close()
+    assert used(after) == [] and [(one.state, one.by, one.why) for one in after.lessons()] == [
+        (State.REVOKED, "bob", "it was a joke")
+    ]
+
+
+def test_a_confirmed_lesson_takes_the_place_of_those_that_it_contradicts(book: LessonBook) -> None:
+    first = book.propose(DANCE)
+    book.confirm(first, "alice")
+    second = book.propose(Proposal(">>> dance('waltz')", "no, a waltz", Level.SKILL, contradicts=(first,)))
+    assert used(book) == [first], "nothing changes before somebody confirms"
+    book.confirm(second, "bob")
+    assert used(book) == [second] and book.lessons()[0].why == f"lesson {second} takes its place"
+
+
+def test_functions_are_confirmed_and_taken_back_with_their_lesson(book: LessonBook) -> None:
+    lesson = book.propose(Proposal("text", "so", Level.PLAN, routines=("def bow():\n    nod()",)))
+    assert [one.kind for one in book.lessons()] == [LessonKind.EXAMPLE]
+    book.confirm(lesson, "alice")
+    (routine,) = book.confirmed(LessonKind.ROUTINE)
+    assert (routine.text, routine.by) == ("def bow():\n    nod()", "alice")
+    book.revoke(lesson, "bob")
+    assert used(book) == used(book, LessonKind.ROUTINE) == []
+    book.confirm(lesson, "alice")
+    assert len(used(book, LessonKind.ROUTINE)) == 1, "what was taken back by mistake can be confirmed again"
+
+
+def test_another_robots_lessons_are_its_own(store: Store, book: LessonBook) -> None:
+    other = LessonBook(store, "titi", wall=Clock())
+    lesson = other.propose(DANCE)
+    assert not book.lessons()
+    with pytest.raises(LearnedError, match=f"toto has no lesson {lesson}; ghostshell learned list"):
+        book.confirm(lesson, "alice")
+
+
+def test_what_cannot_be_kept_or_confirmed_says_why(book: LessonBook) -> None:
+    with pytest.raises(LearnedError, match="1 to 8000 characters, not 8001"):
+        book.propose(Proposal("x" * 8001, "", Level.PLAN))
+    lesson = book.propose(DANCE)
+    book.confirm(lesson, "alice")
+    with pytest.raises(LearnedError, match="is confirmed already, by alice"):
+        book.confirm(lesson, "bob")
+
+
+def test_a_lesson_is_forgotten_like_any_record_and_answers_no_question(store: Store, book: LessonBook) -> None:
+    lesson = book.propose(DANCE)
+    book.confirm(lesson, "alice")
+    memory = Memory(store, wall=Clock(), background=False)
+    assert "Egyptian" not in memory.ask("What about the Egyptian one?").text
+    memory.forget([lesson], who="carol").result()
+    assert not book.lessons()
