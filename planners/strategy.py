@@ -17,6 +17,7 @@ from function_tokens.parsing.tokens import FunctionToken
 from function_tokens.routines import RoutineStore
 from planners.models.base import Image, ModelRequest
 from planners.models.model_call import AnswerEnd, Handle
+from planners.people import People, Said
 from planners.plan import Plan
 from planners.prompts.prompt import CallReport, RobotFacts
 from planners.scene import Present
@@ -117,7 +118,14 @@ class Restarted:
     done: Sequence[CallReport]
 
 
-PlannerEvent: TypeAlias = CallEvent | StreamEvent | Plan | Observed | Paused | Resumed | Interrupted | Restarted
+@dataclass(frozen=True)
+class Heard:
+    """Tell that somebody said something in the team's chat."""
+
+    said: Said
+
+
+PlannerEvent: TypeAlias = CallEvent | StreamEvent | Plan | Observed | Paused | Resumed | Interrupted | Restarted | Heard
 """Name what a strategy hears.
 
 CallEvent STARTED and ENDED, once for each call; StreamEvent STOP_GENERATION (the channel scheduler takes no more of a stream),
@@ -218,6 +226,8 @@ class PlannerIO(Protocol):
     """Where the strategy may keep files that outlive its process. It may not exist yet."""
     judge: Judge | None
     """Asks a model whether a sentence holds now; None without a language model."""
+    people: People
+    """The people who may be asked, and what they said; nobody outside of a team."""
 
     def thinks(self, role: str) -> bool:
         """Return whether a language model answers the role, and not the parser of direct commands."""
@@ -257,7 +267,14 @@ class PlannerIO(Protocol):
         """Call a skill with typed arguments, as a stream of one call: the same scheduler, kernel and laws as for a model's
         streams. Its end holds the typed value. It ends exactly once: REFUSED with code and reason for a skill, an
         argument or a robot that does not exist, INTERRUPTED or FAILED when the process is interrupted or the stream is lost.
-        `robot`: the one of a team that is to do it; "" is the only one."""
+        `robot`: the one of a team that is to do it; "" is the only one.
+
+        A team asks a person by `call("ask", "", person=…, text=…, choices=…, within=…, why=…)`; "" is whoever answers first.
+        Its value is the `Reply` as a mapping: answer (a `Kind`), text, person, instead. Silence ends it FAILED with NO_ANSWER
+        after `within` [s], and one who may not be asked now REFUSED with PERSON_BUSY."""
+
+    def reaches(self, robot: str) -> bool:
+        """Return whether calls reach a robot now."""
 
     def stop(self, why: str, then: Callable[[], None]) -> None:
         """Stop all that runs of the process; `then` is called when it was told to, at a deadline at the latest."""

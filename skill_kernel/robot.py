@@ -271,15 +271,18 @@ def find_robot(name_or_path: str | Path) -> Path:
     return find_file(name_or_path, "robot")
 
 
-def find_file(name_or_path: str | Path, kind: Literal["robot", "team"]) -> Path:
-    """Return the YAML file of a robot or team, by its name or path. Raises RobotConfigError with the nearest known name."""
+def find_file(name_or_path: str | Path, kind: Literal["robot", "team", "people"]) -> Path:
+    """Return the YAML file of a robot, a team or its people, by its name or path.
+
+    Raises RobotConfigError with the nearest known name.
+    """
     text = str(name_or_path)
     if _is_path(text):
         path = Path(os.path.expanduser(text))
         if is_file(path):
             return path
         raise RobotConfigError(f"{kind} file {shown(path, 300)} does not exist")
-    files = _shipped(f"{kind}s")
+    files = _shipped(kind if kind == "people" else f"{kind}s")
     if text in files:
         return files[text]
     known = sorted(files)

@@ -29,6 +29,7 @@ from function_tokens.parsing.tokens import FunctionToken
 from function_tokens.routines import RoutineStore
 from planners.models.base import Image, ModelRequest
 from planners.models.model_call import AnswerEnd, Handle
+from planners.people import People
 from planners.prompts.blocks import Layer
 from planners.prompts.prompt import GrammarOptions, RobotFacts
 from planners.scene import Present
@@ -172,6 +173,7 @@ class _Run:
         self.clock: Clock = self.virtual
         self.judge: Judge | None = None
         self.folder = NOWHERE
+        self.people = People(now=self.clock.now)
         self._task = Task("p1", trial.instruction, "bench")
         self.result = Run(Trace(asked=0.0, process_id="p1"), [])
         self._recorder = Recorder(self.result.trace)
@@ -292,6 +294,9 @@ class _Run:
     ) -> Handle:
         self.result.repaired += role == Layer.PLANNER.value and "\nFAULTS (" in request.messages[-1].text
         return self._models.ask(Layer(role), "p1", request, on_text, on_end)
+
+    def reaches(self, robot: str) -> bool:
+        return robot in self.team.robots
 
     def recollect(self, then: Callable[[Sequence[str]], None]) -> None:
         then(())

@@ -40,6 +40,7 @@ from planners.language.deeds import unproven
 from planners.memory import Memory
 from planners.models.base import Image, ModelRequest
 from planners.models.model_call import AnswerEnd
+from planners.people import People
 from planners.plan import Plan
 from planners.processes import advisor
 from planners.processes.advisor import AdvisorContext, ProcessAdvisor
@@ -541,6 +542,7 @@ class _Planned:
         self.settings: Mapping[str, Any] = trial.settings
         self.judge: Judge | None = self._judge
         self.folder = NOWHERE
+        self.people = People(now=self.clock.now)
         self.finished = False
         self._planning: Planning | None = None
         self._streams: dict[str, _Stream] = {}
@@ -669,6 +671,9 @@ class _Planned:
         stream: StreamHandle | None = None,
     ) -> Saying:
         return self.trial.model.ask(Layer(role), self.process_id, request, self._guarded(on_text), self._guarded(on_end))
+
+    def reaches(self, robot: str) -> bool:
+        return robot == self.trial.robot.about.name
 
     def recollect(self, then: Callable[[Sequence[str]], None]) -> None:
         robot, memory = self.trial.robot, self.trial.memory

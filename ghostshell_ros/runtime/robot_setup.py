@@ -12,6 +12,7 @@ from function_tokens.routines import RoutineStore
 from ghostshell_ros.runtime.data import data_folder
 from ghostshell_ros.runtime.node import NodeStartError, RuntimeNode
 from planners.prompts.prompt import GrammarOptions, RobotFacts
+from skill_kernel.abilities import abilities_of
 from skill_kernel.guard.code import Vocabulary
 from skill_kernel.observation.accessors import accessors_of
 from skill_kernel.robot import RobotConfig, RobotConfigError
@@ -43,6 +44,7 @@ class RobotSetup:
             config.first_actions,
             config.resume_motion,
             config.examples,
+            abilities_of(config),
         )
 
     def named(self, name: str) -> RobotSetup:

@@ -9,7 +9,7 @@ import traceback
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Generic, NoReturn, TypeVar
 
@@ -23,6 +23,7 @@ from ghostshell_ros.wire.process_messages import call_reports
 from planners.judging import SentenceJudge
 from planners.models.base import ModelRequest
 from planners.models.model_call import AnswerEnd, Handle
+from planners.people import People
 from planners.scene import Present, earlier_tasks
 from planners.strategy import (
     Feed,
@@ -58,6 +59,7 @@ class Desk:
     memory: RecollectionClient
     folder: Path
     """Of the robot's or the team's data."""
+    people: People = field(default_factory=People, kw_only=True)
 
 
 _WORKER = ThreadPoolExecutor(1, "strategies")
@@ -118,6 +120,7 @@ class StrategyHost(ABC):
         self.settings = desk.settings
         self.folder = desk.folder / strategy.name
         self.judge: Judge | None = self._judge if desk.judge is not None else None
+        self.people = desk.people
 
     def wants(self, feed: Feed) -> bool:
         return feed in self._strategy.wants

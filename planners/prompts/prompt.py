@@ -15,6 +15,7 @@ from function_tokens.builtins import BUILTINS
 from function_tokens.markup import attribute
 from function_tokens.routines import Routine
 from planners.prompts.blocks import Layer, block, front, quoted, text_beside
+from skill_kernel.abilities import Abilities
 from skill_kernel.events import CallEvent
 from skill_kernel.observation.accessors import Accessor
 from skill_kernel.observation.render import signatures
@@ -190,6 +191,7 @@ class RobotFacts:
     first_actions: Sequence[str] = ()
     resume_motion: str = ""
     examples: Mapping[AnswerKind, Mapping[str, str]] = field(default_factory=dict)
+    abilities: Abilities = field(default_factory=Abilities)
 
     @property
     def speaks(self) -> bool:

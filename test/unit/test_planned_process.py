@@ -16,6 +16,7 @@ from builtin_interfaces.msg import Time
 from ghostshell.msg import LlmChunk, ProcessState
 
 from ghostshell_ros.nodes.action_planner.planned_process import PlannedProcess
+from planners.people import People
 from planners.scene import Present
 from planners.strategy import PlannerEvent, PlannerIO, Planning, RobotView, Strategy, Task
 from skill_kernel.codes import CallCode, Outcome, TaskCode
@@ -65,6 +66,7 @@ class Bench:
             settings={},
             judge=None,
             folder=Path(),
+            people=People(),
             chunks=SimpleNamespace(publish=self.chunks.append),
             stop=lambda process_id, epoch, why, then: self.stopped.append(process_id),
             events=SimpleNamespace(write=self.told.append),

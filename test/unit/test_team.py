@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from planners.people import People
 from planners.scene import Present
 from planners.strategy import PlannerEvent, PlannerIO, Planning, TeamStrategy
 from skill_kernel.codes import CallCode, Outcome, TaskCode
@@ -104,6 +105,7 @@ class Planned:
             settings={},
             judge=None,
             folder=Path(),
+            people=People(),
             stop=lambda process_id, why, then: self.stopped.append(why),
             events=SimpleNamespace(write=self.told.append),
         )

@@ -81,6 +81,9 @@ class TeamProcess(StrategyHost):
             )
         return pending
 
+    def reaches(self, robot: str) -> bool:
+        return robot in self.desk.members and self.desk.members[robot].ready()
+
     def stop(self, why: str, then: Callable[[], None]) -> None:
         self.desk.stop(self.process_id, why, lambda: self._guarded(then))
 
