@@ -211,3 +211,36 @@ def test_a_console_at_rest_goes_on_and_a_spoiled_state_says_so(sandbox: Sandbox)
         with pytest.raises(SandboxError, match="cannot be read"):
             other.restore(spoiled)
     other.close()
+
+
+NP = {
+    "a + 1": "array([2, 3])",
+    "[1, 1] + a": "array([2, 3])",
+    "1 - a / 2": "array([0.5, 0.0])",
+    "m - a": "array([[0, 0], [2, 2]])",
+    "m.mean(axis=0)": "array([2.0, 3.0])",
+    "m[np.argsort(-m[:, 0])]": "array([[3, 4], [1, 2]])",
+    "np.argmin(np.linalg.norm(m - a, axis=1))": "0",
+    "np.linspace([0, 0], [1, 1], 3)": "array([[0.0, 0.0], [0.5, 0.5], [1.0, 1.0]])",
+    "np.arange(0, 1, 0.5)": "array([0.0, 0.5])",
+    "np.clip(a * 3, 0, 4)": "array([3, 4])",
+    "np.round(np.deg2rad(180), 2)": "3.14",
+    "x, y = a; (y, len(m), m.shape, max(a), a.tolist())": "(2, 2, (2, 2), 2, [1, 2])",
+}
+
+
+@pytest.mark.parametrize("code", NP)
+def test_np_has_what_tasks_on_a_table_use(shared: Sandbox, code: str) -> None:
+    assert shared.run("a, m = np.array([1, 2]), np.array([[1, 2], [3, 4]])") == Ran()
+    assert shared.run(code) == Ran(NP[code])
+
+
+def test_the_host_is_given_lists_for_arrays_and_np_outlives_a_process(sandbox: Sandbox) -> None:
+    call = sandbox.run("a = np.array([1, 2])\nwalk(a, [a, (a,)], by={'x': np.array([a])})")
+    assert call == HostCall("walk", ([1, 2], [[1, 2], ([1, 2],)]), {"by": {"x": [[1, 2]]}})
+    state, kept = sandbox.dump(), sandbox.kept
+    sandbox.restore(state, kept)
+    assert sandbox.answer(None) == Ran() and sandbox.run("np.sum(a)") == Ran("3")
+    sandbox.forget()
+    assert sandbox.run("np.sum([1, 2])") == Ran("3")
+    assert isinstance(sandbox.run("class array:\n    v = 1\nwalk(array())"), Raised)

@@ -3,13 +3,18 @@
 
 from __future__ import annotations
 
-from planners.strategies.console.sandbox import Raised
+import re
+
+from planners.strategies.console.sandbox import NP_PRELUDE, Raised
 
 HINT = "SemanticHint"
 """Class of the error by which a function of the robot says why it could not do what was asked: its sentence is the hint."""
 NO_IMPORT = (
     "Nothing of that can be imported. Use the functions defined above; if they do not suffice, say that it cannot be done."
 )
+NP_IS_THERE = "np is there without an import."
+_NP_HAS = ", ".join(sorted(re.findall(r"^    (?:def )?(\w+)(?=\(| =)", NP_PRELUDE.partition("class np:")[2], re.MULTILINE)))
+NP_HINT = f"np has {_NP_HAS}; write the rest with plain Python."
 _HINTS = {
     "NameError": "Solve the task with the functions defined above only.",
     "IndexError": "Look at the value before you take a part of it.",
@@ -21,6 +26,7 @@ _HINTS = {
     "TimeoutError": "The statement was undone. Write one that ends.",
     "MemoryError": "The statement was undone. Keep less at a time.",
 }
+_OF_NP = ("type object 'np' has no attribute", "type object '_Linalg' has no attribute", "'array' object has no attribute")
 _GROUPS = {"TypeError": "NameError", "ModuleNotFoundError": "ImportError", "KeyError": "IndexError"}
 """Classes that are counted as another one."""
 _MOST = {HINT: 4}
@@ -51,6 +57,7 @@ class ErrorBook:
 def text_of(raised: Raised) -> str:
     """Return what the console shows of an error."""
     if _GROUPS.get(raised.kind, raised.kind) == "ImportError":
-        return f"ImportError: {NO_IMPORT}"
+        return f"ImportError: {NP_IS_THERE if 'numpy' in raised.message else NO_IMPORT}"
     message = " ".join(raised.message.split()).rstrip(".")
-    return " ".join(filter(None, [f"{raised.kind}: {message}.", _HINTS.get(raised.kind, "")]))
+    hint = NP_HINT if message.startswith(_OF_NP) else _HINTS.get(raised.kind, "")
+    return " ".join(filter(None, [f"{raised.kind}: {message}.", hint]))

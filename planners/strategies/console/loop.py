@@ -20,7 +20,7 @@ from planners.strategies.console.functions import FunctionWriter
 from planners.strategies.console.loops import is_circle
 from planners.strategies.console.prompts import Prompts
 from planners.strategies.console.replies import complete, is_comment, statement, unfenced
-from planners.strategies.console.sandbox import SLEEP, HostCall, Raised, SandboxError, Step
+from planners.strategies.console.sandbox import PRELUDE_NAMES, SLEEP, HostCall, Raised, SandboxError, Step
 from planners.strategies.console.session import Session
 from planners.strategies.console.transcript import WAIT
 from planners.strategies.only_words import OnlyWords
@@ -338,7 +338,7 @@ class ConsolePlanning:
             self._session.note(code)
             self._go_on()
             return
-        known = {*self._api.names, *self._session.names}
+        known = {*self._api.names, *PRELUDE_NAMES, *self._session.names}
         FunctionWriter(code, known, self._ask_function, partial(self._defined, code))
 
     def _ask_function(self, call: str, written: Mapping[str, str], then: Callable[[str], None]) -> None:

@@ -20,6 +20,12 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, TypeAlias
 
+from planners.prompts.blocks import text_beside
+
+NP_PRELUDE = text_beside(__file__, "np_prelude.txt")
+"""Defines `np`, which a console has from its first statement on."""
+PRELUDE_NAMES = frozenset({"array", "len", "math", "np"})
+"""Names of it that statements may use."""
 MAX_STATEMENT = 8000
 """Characters of a statement."""
 MAX_SHOWN = 2000
@@ -204,6 +210,7 @@ class Sandbox:
         if self._session is None:
             session = self._begin()
             if not self._kept:
+                session.feed_run(NP_PRELUDE)
                 self._kept = session.dump()
                 return session
             try:
@@ -270,7 +277,8 @@ class Sandbox:
                     snapshot = snapshot.resume({"exc_type": "TypeError", "message": why})
                 else:
                     self._waiting = snapshot
-                    return HostCall(_SLEEPS.get(snapshot.function_name, snapshot.function_name), snapshot.args, snapshot.kwargs)
+                    name = _SLEEPS.get(snapshot.function_name, snapshot.function_name)
+                    return HostCall(name, tuple(map(_plain, snapshot.args)), _plain(snapshot.kwargs))
             shown = snapshot.output
             return self._ended(Ran(shown[:MAX_SHOWN] if isinstance(shown, str) else "", self._output()))
         except self._monty.MontyCrashedError as error:
@@ -359,9 +367,26 @@ def _fault_of(*values: Any) -> str:
             todo += value[: left + 1]
         elif isinstance(value, int) and value.bit_length() > 64:
             return "takes no integer of more than 64 bits"
+        elif (numbers := _numbers(value)) is not None:
+            todo.append(numbers)
         elif value is not None and not isinstance(value, (bool, int, float, str)):
             return f"takes numbers, texts, lists and dicts, not {type(value).__name__}"
     return ""
+
+
+def _numbers(value: Any) -> list[Any] | None:
+    """Return what an array of the prelude holds; None for anything else."""
+    held = value.attributes.get("v") if getattr(value, "name", "") == "array" and hasattr(value, "attributes") else None
+    return held if isinstance(held, list) else None
+
+
+def _plain(value: Any) -> Any:
+    """Return a value with lists for arrays. It has passed `_fault_of`."""
+    if isinstance(value, dict):
+        return {key: _plain(item) for key, item in value.items()}
+    if (numbers := _numbers(value)) is not None:
+        return list(map(_plain, numbers))
+    return type(value)(map(_plain, value)) if isinstance(value, (list, tuple)) else value
 
 
 def parsed(source: str) -> ast.Module | None:
