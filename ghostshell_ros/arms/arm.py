@@ -75,7 +75,7 @@ class Arm:
         self._base = int(self._own.jnt_qposadr[self._own.body_jntadr[root]]) if dofs else 0
         self._still = [mink.DofFreezingTask(self._own, dof_indices=dofs)] if dofs else None
         self._robot = self._bodies_below("base_link")
-        surroundings.hands |= self._bodies_below(self._world.body(int(self._world.site(site).bodyid[0])).name)
+        self._hand = self._bodies_below(self._world.body(int(self._world.site(site).bodyid[0])).name)
         own = np.isin(self._world.geom_bodyid, list(self._robot))
         self._world.geom_contype[:], self._world.geom_conaffinity[:] = own, 1  # what stands around touches only the robot
         self._world.geom_margin[:] = 0.0
@@ -113,7 +113,7 @@ class Arm:
     def hold(self, name: str) -> None:
         """Take a thing as held where it is now: it moves with the hand, and may touch nothing but it. "" for an empty hand."""
         if self._held is not None:
-            self._around.held.discard(self._held[0])
+            del self._around.held[self._held[0]]
             self._collides(self._held[0], False)
         self._held = None
         if not name:
@@ -123,7 +123,7 @@ class Arm:
         site = self._data.site(self._site)
         turn = site.xmat.reshape(3, 3).T
         self._held = (body, turn @ (self._data.xpos[body] - site.xpos), turn @ self._data.xmat[body].reshape(3, 3))
-        self._around.held.add(body)
+        self._around.held[body] = self._hand
         self._collides(body, True)
 
     def _collides(self, body: int, held: bool) -> None:
@@ -170,9 +170,9 @@ class Arm:
         contacts = self._data.contact
         for geoms, distance in zip(contacts.geom[:count].copy(), contacts.dist[:count].copy(), strict=True):
             pair = {int(body) for body in self._world.geom_bodyid[geoms]}
-            held = pair & self._around.held
+            held = pair & self._around.held.keys()
             others = pair - self._robot - held
-            if self._touchable & pair or (held and pair <= held | self._around.hands):
+            if self._touchable & pair or any(pair - {body} <= self._around.held[body] for body in held):
                 continue
             if distance < (0.0 if not others else clear if pair & self._robot else clear_held):
                 yield self._world.body(others.pop()).name or "something" if others else "itself"

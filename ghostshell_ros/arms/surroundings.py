@@ -113,10 +113,8 @@ class Surroundings:
         begin = int(model.jnt_qposadr[model.body_jntadr[base]]) if dofs else 0
         self.base = slice(begin, begin + {0: 0, 3: 3, 6: 7}[dofs])
         """Where the pose of a base that drives is in `data.qpos`; empty for one that stands fast."""
-        self.held: set[int] = set()
-        """Bodies of the things in hands."""
-        self.hands = set[int]()
-        """Bodies of the hands."""
+        self.held = dict[int, frozenset[int]]()
+        """The bodies of the hand that holds it, by the body of a thing."""
         self._bodies = {name: int(model.body(name).id) for name in scenery.things}
         self._poses = {name: int(model.jnt_qposadr[model.body_jntadr[body]]) for name, body in self._bodies.items()}
         self._doors = {name: int(model.joint(name).qposadr[0]) for name in scenery.doors}

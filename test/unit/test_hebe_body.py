@@ -145,6 +145,17 @@ def test_what_it_may_not_use_is_no_argument(hebe: HebeSim, skill: str, arguments
         bind_typed(known, arguments, {})
 
 
+def test_what_one_hand_holds_may_not_touch_the_other_hand(hebe: HebeSim) -> None:
+    left, right = hebe.body._arms
+    here = [hebe.robot.joint_positions()[joint] for joint in left.config.joints]
+    hebe.body._look()
+    for side, touched in ((left, ""), (right, "itself")):
+        hebe.body.around.place({"cup": (hebe.data.site(side.config.hand).xpos.tolist(), [1.0, 0.0, 0.0, 0.0])})
+        left.hands.take("cup")
+        assert left.arm.touched(here) == touched
+        left.hands.take("")
+
+
 # -- rates -------------------------------------------------------------------------------------------------------------------
 
 
