@@ -40,8 +40,9 @@ def atlas() -> ArmSim:
 
 def pick(sim: ArmSim, rng: np.random.Generator) -> tuple[SkillReturn, bool]:
     thing = rng.choice(sim.scatter(rng, "table", SMALL, {}))
+    stood = sim.data.body(thing).xpos[2]
     result = sim.body.pick(thing, "table", sim.stop)
-    return result, sim.data.body(thing).xpos[2] > 0.8 and sim.body.held() == thing
+    return result, sim.data.body(thing).xpos[2] > stood + 0.02 and sim.body.held() == thing
 
 
 def place(sim: ArmSim, rng: np.random.Generator) -> tuple[SkillReturn, bool]:
