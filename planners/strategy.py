@@ -15,6 +15,7 @@ from typing import Any, Literal, Protocol, TypeAlias, TypeVar
 
 from function_tokens.parsing.tokens import FunctionToken
 from function_tokens.routines import RoutineStore
+from planners.learned import LearnedStore
 from planners.models.base import Image, ModelRequest
 from planners.models.model_call import AnswerEnd, Handle
 from planners.people import People, Said
@@ -228,6 +229,8 @@ class PlannerIO(Protocol):
     """Asks a model whether a sentence holds now; None without a language model."""
     people: People
     """The people who may be asked, and what they said; nobody outside of a team."""
+    learned: LearnedStore | None
+    """What the robot has learned from corrections, in the robots' memory; None where nothing is kept of it."""
 
     def thinks(self, role: str) -> bool:
         """Return whether a language model answers the role, and not the parser of direct commands."""

@@ -27,6 +27,7 @@ from function_tokens.mapper import Mapper, Refusal
 from function_tokens.markup import value_text
 from function_tokens.parsing.tokens import FunctionToken
 from function_tokens.routines import RoutineStore
+from planners.learned import LearnedStore
 from planners.models.base import Image, ModelRequest
 from planners.models.model_call import AnswerEnd, Handle
 from planners.people import People
@@ -174,6 +175,7 @@ class _Run:
         self.judge: Judge | None = None
         self.folder = NOWHERE
         self.people = People(now=self.clock.now)
+        self.learned: LearnedStore | None = None
         self._task = Task("p1", trial.instruction, "bench")
         self.result = Run(Trace(asked=0.0, process_id="p1"), [])
         self._recorder = Recorder(self.result.trace)

@@ -37,6 +37,7 @@ from function_tokens.scheduling.scheduler import Scheduler
 from ghostshell_ros.robots.kalos.body import KalosBody
 from planners.judging import SentenceJudge
 from planners.language.deeds import unproven
+from planners.learned import LearnedStore
 from planners.memory import Memory
 from planners.models.base import Image, ModelRequest
 from planners.models.model_call import AnswerEnd
@@ -543,6 +544,7 @@ class _Planned:
         self.judge: Judge | None = self._judge
         self.folder = NOWHERE
         self.people = People(now=self.clock.now)
+        self.learned: LearnedStore | None = None
         self.finished = False
         self._planning: Planning | None = None
         self._streams: dict[str, _Stream] = {}

@@ -21,6 +21,7 @@ from ghostshell_ros.runtime.recollection import RecollectionClient
 from ghostshell_ros.wire.events import EventWriter
 from ghostshell_ros.wire.process_messages import call_reports
 from planners.judging import SentenceJudge
+from planners.learned import LearnedStore
 from planners.models.base import ModelRequest
 from planners.models.model_call import AnswerEnd, Handle
 from planners.people import People
@@ -60,6 +61,7 @@ class Desk:
     folder: Path
     """Of the robot's or the team's data."""
     people: People = field(default_factory=People, kw_only=True)
+    learned: LearnedStore | None = field(default=None, kw_only=True)
 
 
 _WORKER = ThreadPoolExecutor(1, "strategies")
@@ -120,7 +122,7 @@ class StrategyHost(ABC):
         self.settings = desk.settings
         self.folder = desk.folder / strategy.name
         self.judge: Judge | None = self._judge if desk.judge is not None else None
-        self.people = desk.people
+        self.people, self.learned = desk.people, desk.learned
 
     def wants(self, feed: Feed) -> bool:
         return feed in self._strategy.wants

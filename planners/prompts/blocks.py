@@ -65,6 +65,7 @@ class Layer(str, Enum):
     CRITIC = "critic"
     CONSOLE = "console"
     FUNCTIONS = "functions"
+    IMPROVE = "improve"
 
     def __str__(self) -> str:
         return self.value

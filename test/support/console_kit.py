@@ -14,6 +14,7 @@ from typing import Any, Literal
 from layered_kit import Asked, Says, ScriptedModel
 
 from bench.virtual_clock import VirtualClock
+from planners.learned import LearnedStore
 from planners.models.base import ModelRequest
 from planners.prompts.blocks import Layer
 from planners.prompts.prompt import CallReport, RobotFacts
@@ -105,9 +106,12 @@ class Robot:
     act: Callable[[str, Mapping[str, Any]], SkillReturn] = answer
     memory: Sequence[str] = ()
     seen: dict[str, Any] = field(default_factory=lambda: {"room": "hall"})
+    skills: Sequence[Skill] = tuple(SKILLS)
+    learned: LearnedStore | None = None
+    check: Callable[[str, Mapping[str, str]], str] = field(default=lambda name, attributes: "")
 
     def __post_init__(self) -> None:
-        self.about = RobotFacts("toto", "", SKILLS, examples={"console": self.examples})
+        self.about = RobotFacts("toto", "", self.skills, examples={"console": self.examples})
 
     def observed(self) -> dict[str, Any]:
         return self.seen
@@ -135,6 +139,8 @@ class Run:
         *,
         process_id: str = "p1",
         functions: Mapping[str, str] | None = None,
+        improves: Sequence[str] = (),
+        sender: str = "a test",
         done: Sequence[CallReport] = (),
     ) -> None:
         self.robot, self.clock = robot, VirtualClock()
@@ -143,14 +149,18 @@ class Run:
         given = iter(replies) if not callable(replies) else None
         self._reply = replies if callable(replies) else lambda asked: next(given or iter(()), "")
         self._functions = dict(functions or {})
+        self._improves = iter(improves)
+        self.learned = robot.learned
         self.model = ScriptedModel(self.clock, self._answer)
         self.calls: list[Call] = []
         self.ended: list[tuple[int, str]] = []
         self.told: list[str] = []
         self.budget: tuple[bool, float, str] = (True, 0.0, "")
-        self.planning = robot.strategy.start(Task(process_id, instruction, "a test", done), robot, self)  # type: ignore[arg-type]
+        self.planning = robot.strategy.start(Task(process_id, instruction, sender, done), robot, self)  # type: ignore[arg-type]
 
     def _answer(self, asked: Asked) -> str | Says:
+        if asked.layer is Layer.IMPROVE:
+            return next(self._improves, "")
         if asked.layer is Layer.FUNCTIONS:
             return next((text for call, text in self._functions.items() if f": {call}." in asked.request.messages[-1].text), "")
         return self._reply(asked)

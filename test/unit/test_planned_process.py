@@ -67,6 +67,7 @@ class Bench:
             judge=None,
             folder=Path(),
             people=People(),
+            learned=None,
             chunks=SimpleNamespace(publish=self.chunks.append),
             stop=lambda process_id, epoch, why, then: self.stopped.append(process_id),
             events=SimpleNamespace(write=self.told.append),

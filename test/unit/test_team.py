@@ -106,6 +106,7 @@ class Planned:
             judge=None,
             folder=Path(),
             people=People(),
+            learned=None,
             stop=lambda process_id, why, then: self.stopped.append(why),
             events=SimpleNamespace(write=self.told.append),
         )

@@ -12,13 +12,16 @@ from planners.strategies.console.sandbox import SLEEP
 from planners.strategies.console.transcript import WAIT
 from skill_kernel.skills.skill import Skill
 
-SAY, OBSERVE = "say", "observe"
+SAY, ASK, OBSERVE, LEARN = "say", "ask", "observe", "learn_from_interaction"
 WAIT_NAME = WAIT.removesuffix("()")
 _OWN = {
     WAIT_NAME: "def wait_for_trigger()  # Wait for what somebody says next, when there is nothing else to do; returns it.",
     OBSERVE: "def observe()  # Return what the robot observes now, as a dict.",
     SLEEP: "def sleep(seconds: float)  # Wait.",
 }
+
+
+_LEARNS = f"def {LEARN}()  # Learn from what somebody just said was wrong, so that it goes better next time."
 
 
 class ApiError(TypeError):
@@ -34,12 +37,14 @@ class SkillCall:
 
 
 class Api:
-    """Name what statements of a robot's console may call. The skill that speaks is `say`."""
+    """Name what statements of a robot's console may call. The skill that speaks is `say`. `learns`: it learns from
+    corrections."""
 
-    def __init__(self, robot: RobotFacts) -> None:
+    def __init__(self, robot: RobotFacts, *, learns: bool = False) -> None:
         self._limits = robot.options.limits
         self._skills = {SAY if skill.speaks_text else skill.name: skill for skill in robot.skills if _is_name(skill.name)}
-        self._own = {name: text for name, text in _OWN.items() if name not in self._skills}
+        own = _OWN | ({LEARN: _LEARNS} if learns else {})
+        self._own = {name: text for name, text in own.items() if name not in self._skills}
 
     @property
     def names(self) -> frozenset[str]:
@@ -53,6 +58,12 @@ class Api:
             name: f"def {line(skill, self._limits, name)}".replace(": Content", ": str") for name, skill in self._skills.items()
         }
         return [text for _, text in sorted((written | self._own).items())]
+
+    @property
+    def acts(self) -> frozenset[str]:
+        """Return the names of the skills that need a part of the robot, but for those that speak or ask."""
+        skills = self._skills.items()
+        return frozenset(name for name, skill in skills if skill.subsystems and not skill.speaks_text and not skill.decides)
 
     @property
     def spoken(self) -> dict[str, str]:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 
-from planners.strategies.console.transcript import instructions, read
+from planners.strategies.console.transcript import Entry, instructions, read
 
 DECAY = 0.6
 """Weight of an utterance against that of the one after it (equation 6)."""
@@ -44,10 +44,12 @@ class Example:
 
     text: str
     source: str = ""
+    entries: tuple[Entry, ...] = field(init=False)
     said: tuple[str, ...] = field(init=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "said", tuple(instructions(read(self.text))))
+        object.__setattr__(self, "entries", tuple(read(self.text)))
+        object.__setattr__(self, "said", tuple(instructions(list(self.entries))))
 
 
 def similarity(said: Sequence[str], example: Example, embed: Embed) -> float:

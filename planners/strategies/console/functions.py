@@ -66,8 +66,8 @@ class _Job:
 
 class FunctionWriter:
     """Have the functions of one statement written, one after the other. `ask` puts a question, made of a call and of the
-    functions written so far, to the model, and hands on the answer, "" for none. `done` hears the definitions, those that
-    others use before these."""
+    functions written so far, to the model, and hands on the answer, "" for none; those that were `learned`, by name, are not
+    asked for. `done` hears the definitions, those that others use before these."""
 
     def __init__(
         self,
@@ -75,8 +75,9 @@ class FunctionWriter:
         known: Collection[str],
         ask: Callable[[str, Mapping[str, str], Callable[[str], None]], None],
         done: Callable[[list[str]], None],
+        learned: Mapping[str, str],
     ) -> None:
-        self._known, self._ask, self._done = frozenset(known), ask, done
+        self._known, self._ask, self._done, self._learned = frozenset(known), ask, done, learned
         self._written: dict[str, str] = {}
         self._tried: set[str] = set()
         self._jobs: list[_Job] = []
@@ -96,6 +97,9 @@ class FunctionWriter:
             self._done(list(self._written.values()))
             return
         job = self._jobs[-1]
+        if job.name in self._learned:
+            self._answered(job, self._learned[job.name])
+            return
         self._ask(job.call, self._written, lambda answer: self._answered(job, answer))
 
     def _answered(self, job: _Job, answer: str) -> None:

@@ -10,15 +10,19 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+from planners.learned import LearnedError, LessonKind
 from planners.models.base import Message, ModelRequest
-from planners.models.model_call import AnswerEnd, Handle
+from planners.models.model_call import AnswerEnd, Handle, without_thoughts
 from planners.prompts.blocks import Layer, quoted
 from planners.prompts.prompt import CallReport, RobotFacts
-from planners.strategies.console.api import OBSERVE, WAIT_NAME, Api, ApiError, SkillCall, plain
+from planners.strategies.console.api import LEARN, OBSERVE, WAIT_NAME, Api, ApiError, SkillCall, plain
 from planners.strategies.console.desk import Desk
 from planners.strategies.console.functions import FunctionWriter
+from planners.strategies.console.learning import Learning, Offer, Refused, agreed
+from planners.strategies.console.lessons import example_of, named
 from planners.strategies.console.loops import is_circle
 from planners.strategies.console.prompts import Prompts
+from planners.strategies.console.rehearsal import Checked, Executor
 from planners.strategies.console.replies import complete, is_comment, statement, unfenced
 from planners.strategies.console.sandbox import PRELUDE_NAMES, SLEEP, HostCall, Raised, SandboxError, Step
 from planners.strategies.console.session import Session
@@ -41,6 +45,9 @@ MAX_SLEEP_S = 600.0
 SHOWN_WHY = 400
 """Characters of a reason."""
 SORRY = "Sorry, I am going in circles and do not know how to go on."
+KEPT, NOT_KEPT = "# Lesson {} is confirmed: it is used from now on.", "# Lesson {} is not kept."
+NOT_SETTLED = "# Lesson {} stays as it was: {}"
+SOMEBODY = "somebody"
 DONE_BEFORE, REMEMBERED = "# Done before, of this task: {}", "# Remembered, may have changed since: {}"
 CUT_OFF = (
     "the robot's programs were started anew while {name}() ran: it may be done in part, or not at all; look before you go on"
@@ -50,9 +57,11 @@ CUT_OFF = (
 class ConsolePlanning:
     """Plan one process of a robot."""
 
-    def __init__(self, task: Task, robot: RobotView, io: PlannerIO, desk: Desk) -> None:
-        self._task, self._robot, self._io, self._desk = task, robot, io, desk
-        self._api = Api(robot.about)
+    def __init__(
+        self, task: Task, robot: RobotView, io: PlannerIO, desk: Desk, executor: Callable[[RobotView], Executor] | None = None
+    ) -> None:
+        self._task, self._robot, self._io, self._desk, self._executor = task, robot, io, desk, executor
+        self._api = Api(robot.about, learns=io.learned is not None)
         self._prompts = Prompts(robot.about, self._api, io.settings["history_tokens"])
         self._words = OnlyWords(task.instruction, _waiting(robot.about), task.done)
         self._session: Session | None = None
@@ -73,6 +82,8 @@ class ConsolePlanning:
         self._reports: list[CallReport] = []
         self._fault = self._spoken = ""
         """What went wrong last, while nothing that was done after it has made it good; what was said last."""
+        self._taught = False
+        """Whether the task was to learn, to confirm what was learned, or to leave it."""
         self._paused = self._void = self._over = False
         self._doomed, self._cause = False, ""
         """Whether the statement that computes is to be ended when it calls, and why statements are ended."""
@@ -89,6 +100,8 @@ class ConsolePlanning:
     def on(self, event: PlannerEvent) -> None:
         if isinstance(event, Paused):
             self._paused = True
+            if self._question is not None and self._session is not None and self._session.call is not None:
+                self._held = partial(self._called, self._session.call)  # to learn is begun again
             self._stop_asking()
         elif isinstance(event, Resumed) and self._paused:
             self._paused = False
@@ -204,9 +217,12 @@ class ConsolePlanning:
                 self._io.call(wanted.skill, **wanted.arguments).then(partial(self._skill_ended, call, wanted))
             elif call.name == OBSERVE:
                 plain(call.name, (), call.args, call.kwargs)
-                self._answer(json.loads(json.dumps(self._robot.observed(), default=str)))
+                self._answer(self._observed())
             elif call.name == SLEEP:
                 self._sleep(call, plain(call.name, ("seconds",), call.args, call.kwargs)["seconds"])
+            elif call.name == LEARN:
+                plain(call.name, (), call.args, call.kwargs)
+                self._learn(call)
             else:
                 plain(call.name, (), call.args, call.kwargs)
                 self._wait()
@@ -229,10 +245,15 @@ class ConsolePlanning:
             self._cause = event.told or f"{call.name}() was interrupted"
             self._break_off()
         elif done:
-            self._hold(partial(self._answer, event.value if event.value is not None else event.message or None))
+            value = event.value if event.value is not None else event.message or None
+            self._session.returned(wanted, value)
+            self._hold(partial(self._answer, value))
         else:
             why = event.told or f"{call.name}() was {event.outcome_name} and gives no reason"
             self._hold(partial(self._refuse, "RuntimeError", why))
+
+    def _observed(self) -> Any:
+        return json.loads(json.dumps(self._robot.observed(), default=str))
 
     def _sleep(self, call: HostCall, seconds: Any) -> None:
         if isinstance(seconds, bool) or not isinstance(seconds, (int, float)) or not 0.0 <= seconds <= MAX_SLEEP_S:
@@ -248,17 +269,103 @@ class ConsolePlanning:
         """Let the console hear the instruction; when it waits again, the task is over."""
         if not self._heard:
             self._heard = True
-            self._answer(self._task.instruction)
+            self._hear()
             return
         self._words.hear(self._spoken, self._reports)
         reminded, (code, why) = self._words.reminder, self._words.verdict()
-        if code is TaskCode.ONLY_WORDS and not reminded:
+        if self._taught and code:
+            self._finish(0, "")
+        elif code is TaskCode.ONLY_WORDS and not reminded:
             self._spoken = ""
             self._refuse("RuntimeError", self._words.reminder)
         elif code:
             self._finish(int(code), why)
         else:
             self._finish(int(TaskCode.CALL_FAILED) if self._fault else 0, self._fault)
+
+    # -- what is learned ----------------------------------------------------------------------------------------------
+
+    def _hear(self) -> None:
+        """Let the console hear the instruction; a plain yes or no to a lesson that was offered settles that first."""
+        assert self._session is not None
+        offered, self._session.offered = self._session.offered, 0
+        yes = agreed(self._task.instruction) if offered else None
+        if yes is None:
+            self._answer(self._task.instruction)
+            return
+
+        def settled(note: str) -> None:
+            self._notes.insert(0, note)
+            self._hold(partial(self._answer, self._task.instruction))
+
+        self._taught = True
+        self._io.work(partial(self._settle, offered, yes), settled)
+
+    def _settle(self, lesson: int, yes: bool) -> str:
+        """Confirm or take back a lesson, on the thread that may block, and return what the console is told of it."""
+        store, who = self._io.learned, f"{self._task.sender or SOMEBODY} (in conversation)"
+        assert store is not None
+        try:
+            if yes:
+                store.confirm(lesson, who)
+            else:
+                store.revoke(lesson, who, "said no")
+        except LearnedError as error:
+            return NOT_SETTLED.format(lesson, " ".join(str(error).split()))
+        return (KEPT if yes else NOT_KEPT).format(lesson)
+
+    def _learn(self, call: HostCall) -> None:
+        """Learn from what was said last, while the statement waits."""
+        assert self._session is not None and self._io.learned is not None
+        executor = self._executor or (lambda robot: Checked(robot.check, self._session.results if self._session else ()))
+        try:
+            Learning(
+                self._session.entries,
+                prompts=self._prompts,
+                api=self._api,
+                store=self._io.learned,
+                execute=executor(self._robot),
+                observed=self._observed(),
+                sender=self._task.sender,
+                process=self._task.process_id,
+                ask=self._ask_improvement,
+                work=self._io.work,
+                done=partial(self._learned, call),
+            )
+        except Refused as error:
+            self._refuse("RuntimeError", str(error))
+
+    def _learned(self, call: HostCall, outcome: Offer | str) -> None:
+        """Ask a person about what was learned, and tell the statement."""
+        assert self._session is not None
+        if self._session.call is not call or self._working:
+            return
+        if isinstance(outcome, str):
+            self._hold(partial(self._answer, outcome))
+            return
+        self._taught, self._session.offered = True, outcome.lesson
+        self._io.report(Notice(layer=Layer.IMPROVE.value, text=outcome.question))
+        answer = partial(self._hold, partial(self._answer, outcome.told))
+        if not self._api.spoken:
+            answer()
+            return
+        skill, parameter = next(iter(self._api.spoken.items()))
+        self._io.call(skill, **{parameter: outcome.question}).then(lambda _: answer() if self._session_waits(call) else None)
+
+    def _session_waits(self, call: HostCall) -> bool:
+        return self._session is not None and self._session.call is call and not self._working
+
+    def _ask_improvement(self, messages: Sequence[Message], then: Callable[[str], None]) -> None:
+        if not self._io.allowance(Layer.IMPROVE)[0]:
+            then("")
+            return
+
+        def answered(end: AnswerEnd) -> None:
+            self._question = None
+            then("" if end.code else without_thoughts(end.text).strip())
+
+        request = replace(self._request(self._prompts.improve_system, ""), messages=tuple(messages))
+        self._question = self._io.ask(Layer.IMPROVE, request, lambda _: None, answered)
 
     # -- the model ----------------------------------------------------------------------------------------------------
 
@@ -286,7 +393,9 @@ class ConsolePlanning:
             self._session.note(note)
         self._notes = []
         self._reply = ""
-        text = self._prompts.console(self._session.entries, circle=self._circle)
+        store = self._io.learned
+        learned = list(map(example_of, store.confirmed(LessonKind.EXAMPLE))) if store is not None else []
+        text = self._prompts.console(self._session.entries, learned, circle=self._circle)
         request = replace(self._request(self._prompts.system, text), temperature=round(self._temperature, 1))
         self._question = self._io.ask(Layer.CONSOLE, request, self._text, self._replied)
 
@@ -339,7 +448,9 @@ class ConsolePlanning:
             self._go_on()
             return
         known = {*self._api.names, *PRELUDE_NAMES, *self._session.names}
-        FunctionWriter(code, known, self._ask_function, partial(self._defined, code))
+        store = self._io.learned
+        learned = named(store.confirmed(LessonKind.ROUTINE)) if store is not None else {}
+        FunctionWriter(code, known, self._ask_function, partial(self._defined, code), learned)
 
     def _ask_function(self, call: str, written: Mapping[str, str], then: Callable[[str], None]) -> None:
         if not self._io.allowance(Layer.FUNCTIONS)[0]:

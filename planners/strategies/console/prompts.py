@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from planners.models.base import CHARACTERS_A_TOKEN
+from planners.models.base import CHARACTERS_A_TOKEN, Message
 from planners.prompts.blocks import Layer, front, text_beside
 from planners.prompts.prompt import RobotFacts, compose, described
 from planners.strategies.console.api import Api
@@ -14,9 +14,12 @@ from planners.strategies.console.transcript import PROMPT, Entry, instructions, 
 
 MAX_EXAMPLES = 16
 FENCE = "```"
-_RULES, _FUNCTION_RULES, _SUFFIX, _LOOP = (
-    text_beside(__file__, f"{name}.txt").rstrip("\n") for name in ("console_rules", "function_rules", "suffix", "loop_examples")
+_TEXTS = ("console_rules", "function_rules", "suffix", "loop_examples", "improve_rules", "improve_steps")
+_RULES, _FUNCTION_RULES, _SUFFIX, _LOOP, _IMPROVE_RULES, _IMPROVE_STEPS = (
+    text_beside(__file__, f"{name}.txt").rstrip("\n") for name in _TEXTS
 )
+STEPS = tuple(_IMPROVE_STEPS.split("\n"))
+"""Questions by which an interaction is improved, one after the other (section 3.5)."""
 
 
 class Prompts:
@@ -31,6 +34,8 @@ class Prompts:
         self.system = f"{compose(rules + chr(10), described(robot))}\n{FENCE}\n{self._functions()}"
         """The front of each prompt: rules, the robot, and the beginning of the console with all functions."""
         self.function_system = f"{front(Layer.FUNCTIONS)}{_FUNCTION_RULES}\n\n{self._functions()}"
+        improve = _IMPROVE_RULES.format(robot=robot.name, fence=FENCE)
+        self.improve_system = f"{front(Layer.IMPROVE)}{improve}\n\n{self._functions()}"
 
     def _functions(self) -> str:
         return "\n".join(self._api.lines)
@@ -42,6 +47,18 @@ class Prompts:
         chosen = most_similar(instructions(list(entries)), [*self._examples, *learned], MAX_EXAMPLES)
         examples = [_LOOP] if circle else [example.text for example in chosen]
         return "\n".join([*examples, _SUFFIX, written(history), PROMPT])
+
+    def interaction(self, entries: Sequence[Entry]) -> list[Entry]:
+        """Return the part of a transcript from which is learned: the newest interactions that a prompt can show."""
+        return newest(list(entries), self._history)
+
+    def improve(self, entries: Sequence[Entry], answers: Sequence[str]) -> tuple[Message, ...]:
+        """Return the next question about an interaction, behind those that were answered."""
+        first, *later = STEPS
+        told = [Message("user", f"{FENCE}\n{written(list(entries))}\n{FENCE}\n{first}")]
+        for answer, step in zip(answers, later, strict=False):
+            told += [Message("assistant", answer), Message("user", step)]
+        return tuple(told)
 
     def function(self, call: str, known: Mapping[str, str]) -> str:
         """Return what asks for the function that a call needs. `known`: those that were written for the same statement."""

@@ -12,15 +12,18 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from planners.strategies.console.api import SkillCall
 from planners.strategies.console.errors import ErrorBook
 from planners.strategies.console.functions import bound_names
 from planners.strategies.console.sandbox import HostCall, Raised, Ran, Sandbox, SandboxError, Step
 from planners.strategies.console.transcript import Entry, shown
 from skill_kernel.config.yaml_text import private
 
-VERSION = 1
+VERSION = 2
 MAX_ENTRIES = 500
 """Statements that a console keeps, the newest."""
+MAX_RESULTS, MAX_RESULT = 100, 2000
+"""Values of skills that are kept, the newest, and characters of one as JSON."""
 STILL_RUNS = "# It still runs, for another task."
 
 
@@ -38,6 +41,10 @@ class Session:
         """What its statement waits for."""
         self.spent = ""
         """The last error, once errors of its kind have been told often enough."""
+        self.results: list[tuple[SkillCall, Any]] = []
+        """Skills that were called and the value of each, the oldest first."""
+        self.offered = 0
+        """The lesson that somebody was asked to confirm, until he says something."""
         self._code = self._hint = ""
         self._errors = ErrorBook()
 
@@ -75,12 +82,19 @@ class Session:
         """Forget all that was written, and the variables."""
         self.entries.clear()
         self.names.clear()
+        self.results.clear()
+        self.offered = 0
         self._errors.reset()
         self._sandbox.forget()
 
     def note(self, code: str) -> None:
         """Take down a line that does nothing."""
         self.entries.append(Entry(code))
+
+    def returned(self, call: SkillCall, value: Any) -> None:
+        """Take down what a skill returned."""
+        if len(json.dumps([call.arguments, value], default=str)) <= MAX_RESULT:
+            self.results = [*self.results, (call, value)][-MAX_RESULTS:]
 
     def _take(self, step: Step, *, counts: bool = True) -> Step:
         self.call = step if isinstance(step, HostCall) else None
@@ -126,6 +140,8 @@ class Session:
             "version": VERSION,
             "entries": [[entry.code, entry.output] for entry in self.entries],
             "names": sorted(self.names),
+            "results": [[call.skill, dict(call.arguments), value] for call, value in self.results],
+            "offered": self.offered,
             "code": self._code,
             "call": asdict(self.call) if self.call is not None else None,
             "state": _text(self._sandbox.dump()) if self.call is not None else "",
@@ -141,6 +157,8 @@ class Session:
                 return None
             session = cls(functions, file, [Entry(str(code), str(output)) for code, output in told["entries"]])
             session.names = {str(name) for name in told["names"]}
+            session.results = [(SkillCall(str(skill), dict(given)), value) for skill, given, value in told["results"]]
+            session.offered = int(told["offered"])
             state, kept = _bytes(told["state"]), _bytes(told["kept"])
             if state:
                 session.call = session._sandbox.restore(state, kept)
@@ -155,7 +173,7 @@ class Session:
         """Return a console of its own that begins with what this one has done; it knows of what still runs here."""
         running = [Entry(self._code, STILL_RUNS)] if self._code else []
         other = Session(functions, None, [*self.entries, *running])
-        other.names = set(self.names)
+        other.names, other.results = set(self.names), list(self.results)
         if self._sandbox.kept:
             other._sandbox.restore(self._sandbox.kept)
         return other
