@@ -111,11 +111,16 @@ class Manipulator:
 
     def put(self, space: str, q: Vector) -> list[Phase]:
         """Return how to put what the hand holds into a space. Raises ArmError."""
-        poses = [self._standing(spot) for spot in self._around.spots(space, self.held, self.arm.shoulder)[:MOST_SPOTS]]
+        return self.put_at(self._around.spots(space, self.held, self.arm.shoulder)[:MOST_SPOTS], f"into {space}", q)
+
+    def put_at(self, spots: Sequence[Vector], where: str, q: Vector) -> list[Phase]:
+        """Return how to put what the hand holds so that its middle is at the first of these spots that can be done; `where`
+        names them. Raises ArmError."""
+        poses = [self._standing(spot) for spot in spots]
         ranked = sorted((i + 2 * k, i, k) for i, at in enumerate(poses) for k in range(len(at)))
         goals = [poses[i][k] for _, i, k in ranked]
         tries = ((way, start) for pose in goals for begin, *way in self._ways_to(pose) for start in self._starts(begin, q))
-        return _first(tries, lambda one: self._putting(*one, q), f"put {self.held} into {space}")
+        return _first(tries, lambda one: self._putting(*one, q), f"put {self.held} {where}")
 
     def _standing(self, spot: Vector) -> list[HandPose]:
         """Return poses of the hand with which what it holds is on a spot: upright or, in a steep hand, leant; a ball as a hand
