@@ -111,7 +111,7 @@ def trial(template: str, attributes: str, seed: int, other: Sequence[Binding] = 
     for attempt in range(TRIES):
         table = _scene(r, task, ATTRIBUTES[attributes])
         goal = task.make(r, ATTRIBUTES[attributes], table) if table is not None else None
-        if goal is None or evaluate(goal.criterion, [Moment(0.0, frozenset(table.facts()))]).success:
+        if table is None or goal is None or evaluate(goal.criterion, [Moment(0.0, frozenset(table.facts()))]).success:
             continue
         found = Trial(task, attributes, seed, goal.binding, table, goal.criterion)
         if goal.binding not in other:
