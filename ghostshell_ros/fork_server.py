@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Start nodes as forks of one process that has imported what most of them need.
 
-A node's imports take half a second of a core and 40 MB; a fork gets them immediately and shares most of that memory. The
+A node's imports take half a second of a core and 50 MB; a fork gets them immediately and shares most of that memory. The
 server imports and forks, nothing else: it runs no Python thread and has no ROS context, so no fork inherits a held lock.
 """
 
@@ -30,17 +30,41 @@ from setproctitle import setproctitle
 from ghostshell_ros import executables
 
 COMMON = (
-    "ghostshell_ros.runtime.node_runtime",
-    "ghostshell_ros.runtime.lifecycle",
+    "function_tokens.builtins",
+    "function_tokens.routines",
+    "function_tokens.scheduling.scheduler",
+    "geometry_msgs.msg",
+    "ghostshell.action",
     "ghostshell_ros.runtime.goal_client",
+    "ghostshell_ros.runtime.goal_server",
+    "ghostshell_ros.runtime.layer_model",
+    "ghostshell_ros.runtime.lifecycle",
+    "ghostshell_ros.runtime.model_setup",
+    "ghostshell_ros.runtime.node_runtime",
+    "ghostshell_ros.runtime.robot_setup",
     "ghostshell_ros.runtime.service_client",
+    "ghostshell_ros.runtime.signing",
+    "ghostshell_ros.wire.codec",
     "ghostshell_ros.wire.events",
+    "ghostshell_ros.wire.images",
+    "ghostshell_ros.wire.observation_messages",
+    "ghostshell_ros.wire.sensing",
     "nav_msgs.msg",
+    "planners.language.client",
+    "planners.prompts.prompt",
+    "reflexes.rule",
     "sensor_msgs.msg",
+    "skill_kernel.processes.process",
     "skill_kernel.robot",
+    "skill_kernel.roles",
+    "skill_kernel.safety.base_gate",
+    "skill_kernel.skills.drivers",
     "skill_kernel.skills.registry",
+    "std_msgs.msg",
+    "std_srvs.srv",
+    "vision_msgs.msg",
 )
-"""Modules that most nodes import."""
+"""Modules that two processes of a robot or more import, directly or not."""
 MAX_REQUEST = 65_536
 """Maximum size of a request, a command line [bytes]."""
 REPLY_TIMEOUT_S = 30.0
@@ -232,6 +256,14 @@ class _Server:
         os.close(status)
 
 
+def _load_type_support() -> None:
+    """Load what converts the messages of the modules that were imported, as each node would at its first topic."""
+    for name in [name for name in sys.modules if name.endswith((".msg", ".srv", ".action"))]:
+        for kind in [*vars(sys.modules[name]).values()]:
+            if hasattr(type(kind), "__import_type_support__"):
+                kind.__import_type_support__()
+
+
 def kill_group(pid: int, number: int = signal.SIGKILL) -> None:
     """Send a signal to a process and everything in its group, as far as there is something that may be sent one."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
@@ -247,7 +279,9 @@ def main() -> None:
     executables.without_generator()
     for module in COMMON:
         import_module(module)
+    _load_type_support()
     gc.collect()
+    executables.drop_code()
     gc.freeze()  # or the garbage collector's marks would unshare every page
     setproctitle("fork_server")
     _Server(control).serve()

@@ -22,7 +22,7 @@ from rclpy.context import Context
 from rclpy.exceptions import InvalidHandle
 from rclpy.executors import ExternalShutdownException
 
-from ghostshell_ros.executables import ENDING
+from ghostshell_ros.executables import ENDING, drop_code
 from ghostshell_ros.runtime.data import config_folder
 from ghostshell_ros.runtime.lean_executor import LeanExecutor
 from ghostshell_ros.runtime.node import NodeStartError, RuntimeNode
@@ -173,6 +173,7 @@ def run(*factories: Callable[[], RuntimeNode | Sequence[RuntimeNode]]) -> int:
         gc.collect()
         if sys.platform == "linux":
             ctypes.CDLL(None).malloc_trim(0)
+            drop_code()  # most of it ran once, to get here
         gc.freeze()
         gc.enable()
         if hosts[0].nodes:

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Have the simulated world's cameras drawn in a process of its own, so that none delays physics."""
 
-import ctypes
 import os
 import socket
 import subprocess
@@ -18,6 +17,7 @@ from typing import Generic, TypeVar
 
 import numpy as np
 
+from ghostshell_ros.executables import drop_code
 from ghostshell_ros.sim.world import Image, SimWorld, SimWorldError, State
 
 NICE = 5
@@ -68,17 +68,6 @@ class PictureProcess:
         """End the process. From any thread; a picture that is being drawn is lost."""
         self.process.kill()
         self.process.wait()
-
-
-def drop_code(libraries: tuple[str, ...]) -> None:
-    """Give back the memory of the code of libraries; what of it is needed once more is read from their files again."""
-    madvise, unneeded = ctypes.CDLL(None).madvise, 4  # MADV_DONTNEED
-    for line in Path("/proc/self/maps").read_text(encoding="utf-8").splitlines():
-        addresses, access, *_, name = line.split()
-        # Only pages that cannot have been written to.
-        if access == "r-xp" and Path(name).name.startswith(libraries):
-            begin, end = (int(address, 16) for address in addresses.split("-"))
-            madvise(ctypes.c_void_p(begin), ctypes.c_size_t(end - begin), unneeded)
 
 
 def serve(line: Connection, world_name: str, models: Mapping[str, str]) -> None:

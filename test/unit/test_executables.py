@@ -125,3 +125,20 @@ def test_a_node_whose_launcher_ended_before_it_could_be_watched_ends_and_one_tha
         assert node.stdout is not None
         assert node.stdout.readline().split() == [str(node.pid), "1"]
         node.kill()
+
+
+def test_a_process_that_has_given_back_its_code_holds_less_memory_and_goes_on() -> None:
+    program = """if True:
+        from ghostshell_ros.executables import drop_code
+
+        def held():
+            lines = open("/proc/self/smaps_rollup").read().splitlines()
+            return int(next(line.split()[1] for line in lines if line.startswith("Rss:")))
+
+        import json, lxml.etree
+        before = held()
+        drop_code()
+        print(held() < before - 1000, json.loads(json.dumps([len(lxml.etree.fromstring("<a><b/></a>"))])))
+    """
+    done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, timeout=20)
+    assert done.stdout.split() == ["True", "[1]"], done.stderr
