@@ -4,7 +4,9 @@
 A package offers something by an entry point (https://packaging.python.org/en/latest/specifications/entry-points/).
 """
 
-from importlib.metadata import EntryPoint, entry_points
+from functools import cache
+from importlib import metadata
+from importlib.metadata import EntryPoint
 from typing import Any
 
 COMMANDS = "ghostshell.commands"
@@ -27,6 +29,12 @@ ADD_ONS = dict.fromkeys(_BENCH, "ghostshell-bench")
 
 class PluginError(ValueError):
     """Report that a plug-in is missing, ambiguous or broken; the message says which one and what to do."""
+
+
+@cache
+def entry_points(group: str) -> tuple[EntryPoint, ...]:
+    """Return the entry points of a group that were installed when this process first asked: to read them takes 25 ms."""
+    return tuple(metadata.entry_points(group=group))
 
 
 def plugins(group: str) -> dict[str, EntryPoint]:

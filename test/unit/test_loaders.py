@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import sqlite3
 import tempfile
@@ -127,7 +128,7 @@ def policy(path: Path) -> None:
 
 @cache
 def memory() -> Store:
-    return Store(Path(tempfile.mkdtemp()) / "memory.sqlite3", power_safe=False)
+    return Store(Path(tempfile.mkdtemp(dir=os.environ.get("PYTEST_DEBUG_TEMPROOT"))) / "memory.sqlite3", power_safe=False)
 
 
 @pytest.fixture(autouse=True, scope="module")
