@@ -14,19 +14,19 @@ from skill_kernel import SkillReturn, robot_skill
 Position: TypeAlias = Annotated[list[float], Len(2, 2)]
 
 
-@robot_skill(subsystem=(), nominal_s=0.1)
+@robot_skill(subsystem=(), decides=True, nominal_s=0.1)
 def get_obj_names(*, body: Any) -> SkillReturn:
     """Return the names of all blocks and bowls on the table, such as 'blue block' or 'red bowl'."""
     return SkillReturn.success(value=body.names())
 
 
-@robot_skill(subsystem=(), nominal_s=0.1)
+@robot_skill(subsystem=(), decides=True, nominal_s=0.1)
 def get_obj_pos(name: str, *, body: Any) -> SkillReturn:
     """Return where a block or bowl is: [x, y] in metres, x to the right and y away from the robot."""
     return body.position(name)
 
 
-@robot_skill(subsystem=(), nominal_s=0.1)
+@robot_skill(subsystem=(), decides=True, nominal_s=0.1)
 def denormalize_xy(position: Position, *, body: Any) -> SkillReturn:
     """Return the [x, y] in metres of a position on the table that is given from 0 to 1: x from left to right, y from bottom
     (near the robot) to top."""
