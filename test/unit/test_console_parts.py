@@ -8,15 +8,19 @@ import math
 
 import pytest
 
+from bench.tabletop.table import Table
 from function_tokens.mapper import Mapper, Refusal
 from function_tokens.markup import value_text
 from planners.prompts.prompt import RobotFacts
-from planners.strategies.console.api import Api
+from planners.strategies.console.api import Api, SkillCall
 from planners.strategies.console.examples import Example, Vector, most_similar, similarity, word_embedding
 from planners.strategies.console.functions import bound_names, definition, undefined_calls
+from planners.strategies.console.lessons import LEARNING, tidied
 from planners.strategies.console.loops import is_circle
+from planners.strategies.console.rehearsal import rehearsed
 from planners.strategies.console.replies import complete, statement, unfenced
 from planners.strategies.console.transcript import Entry, instructions, newest, read, written
+from skill_kernel import SkillReturn
 from skill_kernel.robot import RobotConfig
 from skill_kernel.skills.registry import SkillRegistry
 
@@ -177,7 +181,7 @@ def test_sentences_of_like_words_are_alike() -> None:
 def test_the_examples_of_a_robot_call_what_it_can_do(name: str) -> None:
     config = RobotConfig.load(name)
     registry = SkillRegistry.from_modules(config.skills, text_skill=config.text_skill)
-    api, mapper = Api(RobotFacts(name, "", list(registry))), Mapper(config, registry)
+    api, mapper = Api(RobotFacts(name, "", list(registry)), learns=True), Mapper(config, registry)
     assert len(config.examples["console"]) >= 4
     for text in config.examples["console"].values():
         entries = read(text.rstrip("\n"))
@@ -205,3 +209,36 @@ def test_each_function_of_a_robot_has_one_line(name: str) -> None:
     assert {*api.names} == {line.removeprefix("def ").partition("(")[0] for line in api.lines}
     assert api.lines == sorted(api.lines) and not any("\n" in line for line in api.lines)
     assert all(line.startswith("def ") and "#" in line for line in api.lines)
+
+
+SCENE = {
+    "white block": (-0.15, 0.30, 0.0),
+    "black block": (0.1, 0.50, 0.0),
+    "silver block": (0.2, 0.35, 0.0),
+    "gold bowl": (0.0, 0.6, 0.0),
+    "silver bowl": (-0.2, 0.6, 0.0),
+}
+
+
+def test_the_sixteen_examples_of_the_table_do_what_they_show_and_two_learn() -> None:
+    config = RobotConfig.load("tabletop")
+    registry = SkillRegistry.from_modules(config.skills, text_skill=config.text_skill)
+    api = Api(RobotFacts("tabletop", "", registry))
+    examples = {name: Example(text.rstrip("\n")) for name, text in config.examples["console"].items()}
+    learns = [name for name, one in examples.items() if any(entry.code == LEARNING for entry in one.entries)]
+    assert len(examples) == 18 and learns == ["learn how", "learn what"]
+    for name, shown in examples.items():
+        assert written(list(shown.entries)) == shown.text and shown.entries[-1] == Entry(WAIT) and shown.said
+        if name in ("wrong name", "below"):
+            continue  # they show what goes wrong
+        table = Table(dict(SCENE))
+
+        def execute(call: SkillCall, table: Table = table) -> object:
+            done = table.call(call.skill, call.arguments) if call.skill != "speak" else SkillReturn.success()
+            if not done.ok:
+                raise RuntimeError(done.message)
+            return done.value if done.value is not None else done.message or None
+
+        rehearsed(tidied(shown.entries), api, execute, {})
+        moved = {thing for thing, place in table.things.items() if place != SCENE[thing]}
+        assert bool(moved) is ("put_first_on_second" in shown.text), (name, moved)

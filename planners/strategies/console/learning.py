@@ -36,7 +36,7 @@ NOT_NOW = f"{LEARN}() learns from what somebody just said: call it right after {
 NOTHING = "nothing is learned: {}"
 NO_PROBLEM, NO_ANSWER = "nothing was wrong", "the model that improves interactions does not answer; ask again later"
 UNTRIED = "the improved interaction fails where it is tried without the robot, at {}"
-PROPOSED = "proposed as lesson {} ({}): {} It is used once somebody says yes. Do now what is still to be done, then wait."
+PROPOSED = "lesson {} is proposed ({}): {} It is used once somebody says yes."
 _OFFER = {
     "en": ("{} Shall I remember that?", " That takes the place of what I learned on {} from “{}”."),
     "zh": ("{} 要我记住吗？", "这会取代我在{}从“{}”学到的内容。"),
