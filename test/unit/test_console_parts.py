@@ -11,12 +11,14 @@ import pytest
 from bench.tabletop.table import Table
 from function_tokens.mapper import Mapper, Refusal
 from function_tokens.markup import value_text
-from planners.prompts.prompt import RobotFacts
+from planners.models.base import tokens_in
+from planners.prompts.prompt import GrammarOptions, RobotFacts
 from planners.strategies.console.api import Api, SkillCall
 from planners.strategies.console.examples import Example, Vector, most_similar, similarity, word_embedding
 from planners.strategies.console.functions import bound_names, definition, undefined_calls
 from planners.strategies.console.lessons import LEARNING, tidied
 from planners.strategies.console.loops import is_circle
+from planners.strategies.console.prompts import Prompts
 from planners.strategies.console.rehearsal import rehearsed
 from planners.strategies.console.replies import complete, statement, unfenced
 from planners.strategies.console.transcript import Entry, instructions, newest, read, written
@@ -242,3 +244,23 @@ def test_the_sixteen_examples_of_the_table_do_what_they_show_and_two_learn() -> 
         rehearsed(tidied(shown.entries), api, execute, {})
         moved = {thing for thing, place in table.things.items() if place != SCENE[thing]}
         assert bool(moved) is ("put_first_on_second" in shown.text), (name, moved)
+
+
+def test_a_prompt_of_sixteen_examples_and_a_long_past_has_at_most_six_thousand_tokens() -> None:
+    config = RobotConfig.load("tabletop")
+    registry = SkillRegistry.from_modules(config.skills, text_skill=config.text_skill)
+    options = GrammarOptions(config.builtin_names, config.limits)
+    robot = RobotFacts("tabletop", config.description, registry, options, examples=config.examples)
+    prompts = Prompts(robot, Api(robot, learns=True), 3000)
+    said = "put the red block into the top left corner"
+    deed = f"put_first_on_second('block', denormalize_xy([0, 1]))  # {'as it was learned, ' * 24}"
+    learned = [Example(f">>> {WAIT}\n'put the {n}th block into a corner'\n>>> {deed}\n>>> {WAIT}") for n in range(40)]
+    huge = Example(f">>> {WAIT}\n{said!r}\n>>> {deed * 150}")
+    past = [entry for n in range(60) for entry in (Entry(WAIT, f"'task {n} of many'"), Entry("get_obj_names()", "[]" * 100))]
+    now = [*past, Entry(WAIT, repr(said))]
+    text = prompts.console(now, [*learned, huge])
+    assert text.count("th block into a corner") == 16 - 1, "the one that would fill the prompt alone is left out"
+    assert 5000 < tokens_in(prompts.system) + tokens_in(text) <= 6000
+    begun = [Entry(WAIT, repr(said))]
+    shorter, longer = (prompts.console([*begun, *more], learned) for more in ((), (Entry("x = 1"),)))
+    assert longer.startswith(shorter.removesuffix(">>>")), "providers can cache all but what is new"

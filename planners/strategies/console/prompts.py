@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from planners.models.base import CHARACTERS_A_TOKEN, Message
+from planners.models.base import CHARACTERS_A_TOKEN, Message, tokens_in
 from planners.prompts.blocks import Layer, front, text_beside
 from planners.prompts.prompt import RobotFacts, compose, described
 from planners.strategies.console.api import Api
@@ -13,6 +13,8 @@ from planners.strategies.console.examples import Example, most_similar
 from planners.strategies.console.transcript import PROMPT, Entry, instructions, newest, written
 
 MAX_EXAMPLES = 16
+EXAMPLE_TOKENS = 2300
+"""Length of all examples of a prompt; of those that are too long for it the less similar are left out."""
 FENCE = "```"
 _TEXTS = ("console_rules", "function_rules", "suffix", "loop_examples", "improve_rules", "improve_steps")
 _RULES, _FUNCTION_RULES, _SUFFIX, _LOOP, _IMPROVE_RULES, _IMPROVE_STEPS = (
@@ -45,7 +47,7 @@ class Prompts:
         `circle` the examples show how one is left."""
         history = newest(list(entries), self._history)
         chosen = most_similar(instructions(list(entries)), [*self._examples, *learned], MAX_EXAMPLES)
-        examples = [_LOOP] if circle else [example.text for example in chosen]
+        examples = [_LOOP] if circle else _fitting([example.text for example in chosen])
         return "\n".join([*examples, _SUFFIX, written(history), PROMPT])
 
     def interaction(self, entries: Sequence[Entry]) -> list[Entry]:
@@ -63,3 +65,13 @@ class Prompts:
     def function(self, call: str, known: Mapping[str, str]) -> str:
         """Return what asks for the function that a call needs. `known`: those that were written for the same statement."""
         return "\n\n".join([*known.values(), f"# define function: {call}."])
+
+
+def _fitting(texts: Sequence[str]) -> list[str]:
+    """Return the texts that a prompt has room for, in their order; the last ones go first."""
+    room, kept = EXAMPLE_TOKENS, []
+    for text in reversed(texts):
+        if (tokens := tokens_in(text)) <= room:
+            room -= tokens
+            kept.insert(0, text)
+    return kept
