@@ -16,7 +16,7 @@ from websockets.sync.client import ClientConnection, connect
 
 from ghostshell_ros.nodes.dashboard.access import Access, Visitor
 from ghostshell_ros.nodes.dashboard.listening import listening
-from ghostshell_ros.nodes.dashboard.server import Page, config, create_app
+from ghostshell_ros.nodes.dashboard.server import Page, config, create_app, end_tasks
 from ghostshell_ros.nodes.dashboard.state import PageState, RobotPage, State
 from skill_kernel.roles import Keys
 
@@ -79,6 +79,7 @@ class Served:
 
     def _run(self) -> None:
         self.loop.run_until_complete(self._server.serve([self._socket]))
+        self.loop.run_until_complete(end_tasks())
 
     def _look(self) -> None:
         self._looks += 1

@@ -3,8 +3,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import http.client
 import json
+import socket
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -287,3 +289,28 @@ def test_one_picture_is_under_way_at_a_time(page: Served) -> None:
     assert page.robots.watched == [True, False] and page.robots.pictures <= 3
     with pytest.raises((InvalidStatus, ConnectionClosed)), page.socket("/camera/kalos/odom") as eye:
         eye.recv(5)
+
+
+def test_nothing_is_left_of_a_client_that_takes_nothing_when_the_server_ends(tmp_path: Path) -> None:
+    with served(tmp_path) as page:
+        page.robots.picture = bytes(8_000_000)
+        with socket.create_connection(("127.0.0.1", page.port)) as deaf:
+            path = "/camera/kalos/camera/image_raw"
+            key = "Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nUpgrade: websocket"
+            more = f"Origin: http://{page.address}\r\nCookie: {page.cookie()}\r\nConnection: Upgrade\r\n{key}"
+            deaf.sendall(f"GET {path} HTTP/1.1\r\nHost: {page.address}\r\n{more}\r\n\r\n".encode())
+            deaf.settimeout(5)
+            with deaf.makefile("rb", buffering=0) as answer:
+                assert answer.readline().startswith(b"HTTP/1.1 101")
+                while answer.readline() != b"\r\n":
+                    pass
+                answer.read(1)
+            # The first picture fills the line, so that the next one has to wait.
+            deaf.sendall(b"\x81\x82\0\0\0\0ok")
+            for _ in range(500):
+                if page.robots.pictures == 2:
+                    break
+                time.sleep(0.01)
+            assert page.robots.pictures == 2
+            page.close()
+    assert asyncio.all_tasks(page.loop) == set()

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -39,11 +38,6 @@ class LazyDoor:
             await robots.end_all("the page was ended")
             await http.close()
             robots.close()
-            left = asyncio.all_tasks() - {asyncio.current_task()}
-            for task in left:  # the library of event streams leaves one that waits for the end of the server
-                task.cancel()
-            if left:
-                await asyncio.wait(left, timeout=1.0)
 
     def _made(self) -> tuple[McpHttp, AskedRobots]:
         from ghostshell_ros.nodes.dashboard.asked_robot import AskedRobots

@@ -46,6 +46,8 @@ FRESH_S = 0.5
 """Time in which the first client gets a state that is current."""
 STUCK_S = 10.0
 """A client that takes nothing for so long is cut off."""
+ENDED_S = 1.0
+"""Time in which what is cancelled at the end has ended."""
 TOKEN, VISITOR = "ghostshell.token", "ghostshell.visitor"
 """Keys in the scope of an admitted request: its token, and whose it is."""
 HEADERS = {
@@ -181,7 +183,8 @@ class Guard:
         if visitor is None:
             await self._refuse(scope, receive, send, REFUSED)
             return
-        await self._app({**scope, TOKEN: token, VISITOR: visitor}, receive, partial(_with_headers, send))
+        with suppress(asyncio.CancelledError):  # the server ends, and nothing else cancels a request
+            await self._app({**scope, TOKEN: token, VISITOR: visitor}, receive, partial(_with_headers, send))
 
     async def _enter(self, scope: Scope, receive: Receive, send: Send, token: str) -> None:
         """Keep the token of an address in a cookie, and lead to the address without it."""
@@ -403,6 +406,15 @@ def _json(text: str) -> dict[str, Any]:
 
 def _address(socket: WebSocket) -> str:
     return socket.client.host if socket.client is not None else ""
+
+
+async def end_tasks() -> None:
+    """End what still runs on the event loop once the server has ended, which waits for no client that takes nothing."""
+    left = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in left:
+        task.cancel()
+    if left:
+        await asyncio.wait(left, timeout=ENDED_S)
 
 
 def config(app: ASGIApp) -> uvicorn.Config:

@@ -14,7 +14,7 @@ import uvicorn
 from ghostshell_ros.nodes.dashboard.access import Visitor
 from ghostshell_ros.nodes.dashboard.cameras import Cameras
 from ghostshell_ros.nodes.dashboard.lazy_door import LazyDoor
-from ghostshell_ros.nodes.dashboard.server import Page, config, create_app
+from ghostshell_ros.nodes.dashboard.server import Page, config, create_app, end_tasks
 from ghostshell_ros.nodes.dashboard.state import State
 
 if TYPE_CHECKING:
@@ -34,6 +34,7 @@ class Serving:
         """Serve on a socket until `end` is called."""
         self._loop.run_until_complete(self._server.serve([listener]))
         self._loop.run_until_complete(self._door.close())
+        self._loop.run_until_complete(end_tasks())
         self._cameras.close()
 
     def end(self) -> None:
