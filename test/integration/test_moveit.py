@@ -296,7 +296,15 @@ def test_without_moveit_msgs_the_driver_does_not_start_and_says_what_to_install(
 def test_an_arm_takes_a_thing_in_the_kitchen_on_ways_of_moveits(ros: None) -> None:
     atlas, server = KitchenRobot("atlas"), MoveGroupServer("/atlas")
     with spun("/atlas", atlas, server) as processes:
-        processes.start("sim", "robots:=atlas", "world:=kitchen", "start:=''", namespace="/kitchen")
+        processes.start(
+            "sim",
+            "robots:=atlas",
+            "world:=kitchen",
+            "start:=''",
+            "film:=overview",
+            "atlas.camera:=table_camera",
+            namespace="/kitchen",
+        )
         for node in ("safety_gate", "observer"):
             processes.start(node, "robot:=atlas")
         file = ROOT / "config" / "arms" / "moveit.yaml"
