@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from thorough import examples
 
 from skill_kernel.robot import BaseConfig
 from skill_kernel.safety.base_gate import STILL, BaseGate, Source, Velocity
@@ -211,7 +212,7 @@ def test_no_sequence_breaks_limits_accelerations_ranks_or_halt(steps: list[tuple
         before = gate.output
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(200))
 @given(
     posts=st.lists(st.tuples(st.floats(0.5, 2.5), st.floats(-math.pi, math.pi)), min_size=1, max_size=12),
     wishes=st.lists(st.builds(Velocity, st.floats(-2, 2), st.floats(-2, 2), st.floats(-3, 3)), min_size=1, max_size=4),

@@ -65,7 +65,13 @@ class Oracle:
         self.bring(thing, "table")
 
 
-@pytest.mark.parametrize("trial", TRIALS.values(), ids=TRIALS)
+QUICK = ("S2", "S3", "M3", "I1", "I2")
+"""One of each kind of deed: look for it, carry it, roast it."""
+
+
+@pytest.mark.parametrize(
+    "trial", [pytest.param(t, id=i, marks=() if i in QUICK else pytest.mark.slow) for i, t in TRIALS.items()]
+)
 def test_an_oracle_does_each_trial_and_idleness_none(trial: Trial, cameras: Cameras) -> None:
     oracle = Oracle(trial, 0, cameras)
     idle = evaluate(trial.criterion, oracle.moments)

@@ -290,10 +290,10 @@ def test_every_skill_but_speech_goes_on_after_a_pause() -> None:
     ("name", "arguments", "stop_after", "left"),
     [
         ("spider_wave_move", {"times": 4}, 0.5, "times"),
-        ("spider_shake_ass", {"times": 6}, 0.5, "times"),
-        ("spider_arm_pull", {"times": 3}, 0.6, "times"),
-        ("spider_arm_knock", {"times": 5}, 0.4, "times"),
-        ("spider_single_leg_knock", {"leg": 3, "times": 5}, 0.4, "times"),
+        pytest.param("spider_shake_ass", {"times": 6}, 0.5, "times", marks=pytest.mark.slow),
+        pytest.param("spider_arm_pull", {"times": 3}, 0.6, "times", marks=pytest.mark.slow),
+        pytest.param("spider_arm_knock", {"times": 5}, 0.4, "times", marks=pytest.mark.slow),
+        pytest.param("spider_single_leg_knock", {"leg": 3, "times": 5}, 0.4, "times", marks=pytest.mark.slow),
         ("spider_push_up", {"duration": 8.0}, 0.5, "duration"),
     ],
 )

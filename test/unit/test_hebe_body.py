@@ -90,6 +90,7 @@ def hebe() -> HebeSim:
     return sim
 
 
+@pytest.mark.slow
 def test_it_brings_the_tea_from_the_fridge_to_the_table(hebe: HebeSim) -> None:
     body, stop = hebe.body, hebe.stop
     assert isinstance(body, MobileArmBody)
@@ -122,6 +123,7 @@ def test_it_says_why_it_did_not_come(hebe: HebeSim) -> None:
     assert not result.ok and result.message == "did not come to in_front_of_oven: a chair stands in the way"
 
 
+@pytest.mark.slow
 def test_from_where_it_stands_it_reaches_no_other_place(hebe: HebeSim) -> None:
     hebe.stand("oven")
     result = hebe.body.pick("apple", "table", hebe.stop)

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from hypothesis.errors import Flaky
 from hypothesis.stateful import RuleBasedStateMachine, rule, run_state_machine_as_test
 from kernel_model import KernelAndModel
+from thorough import examples
 
 from skill_kernel.calls import CallSpec, LeaseAnswer
 from skill_kernel.kernel.holds import LeaseError, LeaseTable
@@ -37,7 +38,7 @@ class KernelAgainstModel(RuleBasedStateMachine):
         self.both.close()
 
 
-KernelAgainstModel.TestCase.settings = settings(max_examples=50, stateful_step_count=60)
+KernelAgainstModel.TestCase.settings = settings(max_examples=examples(200), stateful_step_count=60)
 TestKernelAgainstModel = KernelAgainstModel.TestCase
 
 

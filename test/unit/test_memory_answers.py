@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from memory_kit import NOON, settle
 from memory_model import observation
+from thorough import examples
 
 from planners.language.questions import ROWS, read
 from planners.memory import Kind, Memory, Provenance, Record, Spot, Tier, Viewer, Visibility
@@ -179,7 +180,7 @@ def test_private_records_stay_out_of_the_answers_of_others(memory: Memory) -> No
 
 
 @given(text=st.text(min_size=1, max_size=80))
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 def test_any_question_is_read_as_one_form(text: str) -> None:
     if text.strip():
         assert read(text, NOON, ("kalos",)).form in {*dict(ROWS), ""}

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from memory_kit import NOON, Clock
+from thorough import examples
 
 from planners.memory import Kind, Memory, Query, Record, Store, Tier
 from planners.memory.embedding import EmbeddingError, Embeddings, VectorIndex
@@ -127,7 +128,7 @@ def test_without_the_extra_the_answer_says_that_full_text_alone_was_used(with_me
     st.one_of(st.none(), st.sets(st.integers(1, 40), max_size=10)),
     st.sampled_from([8, 1000]),
 )
-@settings(max_examples=80)
+@settings(max_examples=examples(80))
 def test_the_vector_index_finds_what_a_plain_loop_finds(
     added: list[int], count: int, among: set[int] | None, limit: int
 ) -> None:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import re
 import tempfile
 import time
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -36,8 +37,17 @@ SHIPPED = {**ROBOTS, "kalos": (KALOS, GrammarOptions(KALOS_CONFIG.builtin_names,
 
 
 def _read(text: str, robot: str = "coco", last: str = "", routines: list[Routine] | None = None) -> Reading:
+    return (_parser(robot, routines) if routines else _untaught(robot)).read(text, last)
+
+
+def _parser(robot: str, routines: list[Routine]) -> CommandParser:
     skills, options = SHIPPED[robot]
-    return CommandParser(skills, routines or [], options, "CoCo").read(text, last)
+    return CommandParser(skills, routines, options, "CoCo")
+
+
+@cache
+def _untaught(robot: str) -> CommandParser:
+    return _parser(robot, [])
 
 
 def _performed(source: str, robot: str = "coco") -> DryRun:

@@ -9,12 +9,13 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
+from thorough import examples
 
 from function_tokens.parsing.parser import StreamingParser
 from function_tokens.parsing.tokens import FunctionToken, ParseError, ParserLimits, Repair, TokenKind
 from skill_kernel.codes import ParseCode
 
-LAX = settings(max_examples=100, suppress_health_check=list(HealthCheck))
+LAX = settings(max_examples=examples(300), suppress_health_check=list(HealthCheck))
 Event = tuple[Any, ...]
 
 NAMES = ["walk", "a", "ear_swing", "think2", "x-y.z", "步行", "ns-é"]

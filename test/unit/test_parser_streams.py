@@ -323,5 +323,5 @@ def test_time_grows_with_the_text_only(opening: str, body: str) -> None:
         parser.close()
         return time.process_time() - began
 
-    once = min(cost(500) for _ in range(3))
-    assert cost(10_000) < 60 * once + 0.2
+    once = min(cost(250) for _ in range(3))
+    assert cost(5_000) < 60 * once + 0.1

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from shell_kit import Node, mapper, reference_schedule
+from thorough import examples
 
 from bench.dry_run import AssumedConditions, DryRun, dry_run
 from bench.virtual_clock import VirtualClock
@@ -102,7 +103,7 @@ def trees(draw: st.DrawFn, held: frozenset[str] = frozenset(), depth: int = 3) -
     return nodes
 
 
-@settings(max_examples=400)
+@settings(max_examples=examples(1000))
 @given(trees(), st.integers(0, 5))
 def test_random_trees_run_exactly_as_the_laws_say(roots: list[Node], chunk: int) -> None:
     run = dry_run("".join(n.source() for n in roots), mapper(), chunk=chunk, mode="strict")
@@ -111,7 +112,7 @@ def test_random_trees_run_exactly_as_the_laws_say(roots: list[Node], chunk: int)
     assert {c.outcome for c in run.calls} <= {"DONE"}
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(500))
 @given(trees(), st.integers(1, 7), st.floats(1, 40), st.floats(0, 12), st.floats(0, 1))
 def test_whatever_the_pace_and_the_interrupt_every_call_has_one_outcome_and_nothing_overlaps(
     roots: list[Node], chunk: int, rate: float, interrupt_s: float, stop_s: float
@@ -471,7 +472,7 @@ def test_a_strict_stream_ends_at_the_first_refusal() -> None:
     assert [(c.function, c.outcome) for c in run.calls] == [("unknown", "REFUSED"), ("walk", "DROPPED")]
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(500))
 @given(
     st.lists(
         st.sampled_from(

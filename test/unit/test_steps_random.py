@@ -11,6 +11,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from shell_kit import mapper
 from step_kit import Plan, Told
+from thorough import examples
 
 from bench.calls import CallRun
 from bench.dry_run import AssumedConditions, DryRun, call_line, dry_run
@@ -104,7 +105,7 @@ def run(source: str, **options: object) -> DryRun:
     return dry_run(source, mapper(), conditions=AssumedConditions(TABLE, None), **options)  # type: ignore[arg-type]
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(400))
 @given(plans(), st.integers(0, 9))
 def test_exactly_what_the_plan_says_runs_and_it_does_not_matter_how_the_text_is_cut(roots: list[Node], chunk: int) -> None:
     source = "".join(n.source() for n in roots)
@@ -116,7 +117,7 @@ def test_exactly_what_the_plan_says_runs_and_it_does_not_matter_how_the_text_is_
     assert [call_line(c) for c in run(source, chunk=chunk).calls] == [call_line(c) for c in done.calls]
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(400))
 @given(plans([*TABLE]), st.integers(1, 9), st.floats(30, 400))
 def test_of_each_element_one_branch_runs_at_most_and_nothing_of_the_others(roots: list[Node], chunk: int, rate: float) -> None:
     done = run("".join(n.source() for n in roots), chunk=chunk, chars_per_s=rate)
@@ -138,7 +139,7 @@ def test_of_each_element_one_branch_runs_at_most_and_nothing_of_the_others(roots
     assert {x for x, c in leaves(done.calls).items() if c.start_s is not None} == set(expected)
 
 
-@settings(max_examples=80)
+@settings(max_examples=examples(200))
 @given(plans(), st.integers(0, 4), st.integers(0, 2**30))
 def test_steps_run_in_the_order_they_arrive_whatever_streams_they_come_from(roots: list[Node], streams: int, seed: int) -> None:
     plan = Plan(manual=False, conditions=Told(None, TABLE))  # type: ignore[arg-type]
@@ -158,7 +159,7 @@ def test_steps_run_in_the_order_they_arrive_whatever_streams_they_come_from(root
     assert ran == set(performed(roots, [])) and plan.events[-1].kind is ProcessKind.DRAINED
 
 
-@settings(max_examples=80)
+@settings(max_examples=examples(200))
 @given(st.lists(plans(), min_size=2, max_size=3), st.integers(0, 2**30), st.floats(0, 3))
 def test_streams_that_are_written_at_the_same_time_do_not_hold_each_other_up(
     written: list[list[Node]], seed: int, pause_s: float
@@ -182,7 +183,7 @@ def test_streams_that_are_written_at_the_same_time_do_not_hold_each_other_up(
     assert_serial(plan.ended)
 
 
-@settings(max_examples=80)
+@settings(max_examples=examples(200))
 @given(plans(), plans(), st.floats(0, 12))
 def test_replace_steps_never_touches_what_runs(roots: list[Node], new: list[Node], at_s: float) -> None:
     source, later = "".join(n.source() for n in roots), "".join(n.source() for n in new)
@@ -222,7 +223,7 @@ def test_replace_steps_never_touches_what_runs(roots: list[Node], new: list[Node
     assert ran == set(performed(new, []))
 
 
-@settings(max_examples=80)
+@settings(max_examples=examples(200))
 @given(plans(), st.integers(0, 400), st.floats(20, 400))
 def test_of_a_step_that_is_cut_nothing_begins_after_the_cut(roots: list[Node], length: int, rate: float) -> None:
     source = "".join(n.source() for n in roots)[:length]
@@ -276,7 +277,7 @@ TAGS = [
 ]
 
 
-@settings(max_examples=250)
+@settings(max_examples=examples(600))
 @given(
     st.lists(st.tuples(st.integers(0, 2), st.lists(st.sampled_from(TAGS), max_size=8), st.floats(0, 2)), max_size=8),
     st.one_of(st.none(), st.floats(0, 8)),

@@ -117,8 +117,8 @@ HOSTILE = {
     "a text": ("walk", '"s"', CallCode.UNKNOWN_ARGUMENT),
     "no JSON": ("walk", "s=2", CallCode.UNKNOWN_ARGUMENT),
     "not finite": ("walk", '{"s": NaN}', CallCode.UNKNOWN_ARGUMENT),
-    "nested without end": ("walk", '{"s": ' + "[" * 20_000, CallCode.UNKNOWN_ARGUMENT),
-    "nested deeply": ("walk", '{"s": ' + "[" * 20_000 + "]" * 20_000 + "}", CallCode.UNKNOWN_ARGUMENT),
+    "nested without end": ("walk", '{"s": ' + "[" * 5_000, CallCode.UNKNOWN_ARGUMENT),
+    "nested deeply": ("walk", '{"s": ' + "[" * 5_000 + "]" * 5_000 + "}", CallCode.UNKNOWN_ARGUMENT),
     "tags in a name": ("walk", '{"s=\\"1\\"/><nod/><walk s": 2}', CallCode.UNKNOWN_ARGUMENT),
     "a nameless argument": ("walk", '{"": 2}', CallCode.UNKNOWN_ARGUMENT),
     "another type": ("walk", '{"s": {"a": [1]}}', CallCode.INVALID_ARGUMENT),
@@ -139,11 +139,21 @@ def test_what_nobody_understands_is_refused_and_ends_the_turn_as_in_xml(provider
     assert max(len(call.message) for call in run.calls) < 600
 
 
-def test_arguments_without_end_end_the_stream_at_the_limit_of_an_attribute(provider: str) -> None:
-    endless = ToolUse("walk", '{"s": "' + "9" * (MAX_ARGUMENTS + 5000))
-    with ModelServer(Answer(tool_calls=(endless, ToolUse("nod", {})))) as server:
+ENDLESS = '{"s": "' + "9" * (MAX_ARGUMENTS + 5000)
+
+
+def test_arguments_without_end_end_the_stream_at_the_limit_of_an_attribute() -> None:
+    ends_at_the_limit(parts((0, "", "walk", ""), *((0, "", "", ENDLESS[at : at + 50]) for at in range(0, len(ENDLESS), 50))))
+
+
+@pytest.mark.slow
+def test_arguments_without_end_of_a_provider_end_the_stream_there_too(provider: str) -> None:
+    with ModelServer(Answer(tool_calls=(ToolUse("walk", ENDLESS), ToolUse("nod", {})))) as server:
         request = replace(REQUEST, max_output_tokens=1_000_000)
-        text = "".join(e.text for e in asked(provider, server, request) if isinstance(e, TextDelta))
+        ends_at_the_limit("".join(e.text for e in asked(provider, server, request) if isinstance(e, TextDelta)))
+
+
+def ends_at_the_limit(text: str) -> None:
     assert len(text) < MAX_ARGUMENTS + 200
     run = dry_run(text, mapper())
     assert not run.calls and run.repairs == ["attribute_length is over its limit of 65536; raise it or write less"]
