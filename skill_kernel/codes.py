@@ -126,6 +126,7 @@ class AskCode(IntEnum):
     PROCESS_ENDED = 541
     TOO_MANY_QUESTIONS = 542
     BAD_QUESTION = 543
+    PERSON_BUSY = 547
     ROBOT_HALTED = 521
 
 

@@ -19,7 +19,7 @@ ProcessKind = Enum(
     start=0,
 )
 ModelKind = Enum("ModelKind", "ASKED ANSWERED SKIPPED DEGRADED", start=0)
-NoticeKind = Enum("NoticeKind", "MESSAGE HALTED HALT_CLEARED ROUTINE_SAVED UNPROVEN", start=0)
+NoticeKind = Enum("NoticeKind", "MESSAGE HALTED HALT_CLEARED ROUTINE_SAVED UNPROVEN FACT", start=0)
 """Kinds of each event, with the numbers of the message."""
 
 

@@ -289,7 +289,8 @@ class JsonScreen:
             asked, self._asked = self._asked, {question.id for question in message.questions}
             for q in message.questions:
                 if q.id not in asked and self._own(q.process_id):
-                    keys = {"id": q.id, "process_id": q.process_id, "text": q.text, "choices": list(q.choices)}
+                    keys = {"id": q.id, "process_id": q.process_id, "person": q.person, "text": q.text, "why": q.why}
+                    keys["choices"] = list(q.choices)
                     self.show(type="question", **keys, time_s=time_s)
 
     def show(self, **keys: Any) -> None:

@@ -402,8 +402,9 @@ class RunScreen:
 
 def question_line(question: Question) -> str:
     """Return an open question in a line, with how it is answered."""
-    choices = f" ({or_(question.choices)})" if question.choices else ""
-    return f"asks: {question.text}{choices}; answer it: ghostshell answer {question.id} …"
+    choices = f" ({or_(question.choices)}{', or other words' if question.any_words else ''})" if question.choices else ""
+    whom, why = (f" {question.person}" if question.person else ""), (f" Why: {question.why}" if question.why else "")
+    return f"asks{whom}: {question.text}{choices}{why}; answer it: ghostshell answer {question.id} …"
 
 
 def counted(number: int, what: str) -> str:

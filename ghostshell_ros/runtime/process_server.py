@@ -25,6 +25,7 @@ from planners.language.client import MEMORY_SKILL
 from planners.language.controls import Command, read_control
 from planners.language.skills import Matcher
 from planners.language.stop_words import is_stop
+from planners.people import People
 from skill_kernel.codes import Achievement, TaskCode
 from skill_kernel.config.sections import CAUSE_CHARS, shown
 from skill_kernel.events import Notice, NoticeKind, ProcessEvent, ProcessKind
@@ -85,6 +86,7 @@ class ProcessServer(RuntimeNode):
         self._store: ProcessStore | None = None
         self._publisher = self.create_publisher(ProcessArray, "processes", LATCHED)
         self._goals: dict[str, Goal] = {}
+        self._people = People()
 
     def _scheduler(self, link: RobotCommands, settings: SchedulerSettings) -> ProcessScheduler:
         return ProcessScheduler(link, new_id=lambda: secrets.token_hex(8), now=self.now_s, settings=settings)
@@ -107,7 +109,12 @@ class ProcessServer(RuntimeNode):
         self._door = Doorkeeper(self, "run_task")
         GoalServer(self, RunTask, "run_task", on_goal=self._goal, on_cancel=self._cancel_goal)
         self._questions = QuestionServer(
-            self, process=self._core.get, stops=self.stops, halt_refusal=self.halt_refusal, report=self._events.write
+            self,
+            process=self._core.get,
+            stops=self.stops,
+            halt_refusal=self.halt_refusal,
+            report=self._events.write,
+            people=self._people,
         )
         self.steady_timer(TICK_S, self._questions.tick)
         self.create_subscription(ProcessHeartbeat, "sender_heartbeat", partial(self._alive, SENDER), SENSORS)

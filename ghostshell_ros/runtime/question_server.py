@@ -17,11 +17,12 @@ from ghostshell_ros.wire.qos import INSTRUCTION, LATCHED
 from ghostshell_ros.wire.values import ros_text, time_message
 from planners.language.choices import chosen
 from planners.language.stop_words import is_stop
+from planners.people import People
 from skill_kernel.codes import AnswerCode, AskCode
 from skill_kernel.config.sections import shown
 from skill_kernel.events import Notice
 from skill_kernel.processes.process import Process
-from skill_kernel.processes.questions import AnswerError, AskError, OpenQuestion, QuestionEnd, Questions, named
+from skill_kernel.processes.questions import MAX_OPEN, AnswerError, AskError, OpenQuestion, QuestionEnd, Questions, named
 from skill_kernel.roles import ANYBODY, Act, Caller
 
 
@@ -40,9 +41,12 @@ class QuestionServer:
         stops: Callable[[str], bool],
         halt_refusal: Callable[[], str],
         report: Callable[[Notice], None],
+        people: People,
     ) -> None:
         self._node, self._process, self._stops, self._halted, self._report = node, process, stops, halt_refusal, report
-        self._questions = Questions(now=node.steady_now, chosen=chosen, on_change=self._publish)
+        self._people = people
+        most = MAX_OPEN + len(people.known)
+        self._questions = Questions(now=node.steady_now, chosen=chosen, on_change=self._publish, most=most)
         self._asked: dict[bytes, OpenQuestion] = {}
         """Open questions by the ids of their goals."""
         self._publisher = node.create_publisher(QuestionArray, "questions", LATCHED)
@@ -68,33 +72,50 @@ class QuestionServer:
 
     # -- questions ----------------------------------------------------------------------------------------------------
 
+    def ask(self, request: AskHuman.Goal, on_end: Callable[[QuestionEnd], None]) -> OpenQuestion:
+        """Open a question; `on_end` hears of its end, exactly once. Raises AskError for one that cannot be asked."""
+        if why := self._halted():
+            raise AskError(AskCode.ROBOT_HALTED, why)
+        process, person = self._process(request.process_id), request.person
+        if process is not None and process.status.ended:
+            raise AskError(AskCode.PROCESS_ENDED, f"process {process.process_id} has ended; it asks nothing more")
+        if halts := next(filter(is_stop, request.choices), None):
+            why = f"'{shown(halts)}' as an answer would halt the robot; word that choice in another way"
+            raise AskError(AskCode.BAD_QUESTION, why)
+        if person and self._people.known and (why := self._people.refusal(person)):
+            raise AskError(AskCode.PERSON_BUSY if person in self._people.known else AskCode.BAD_QUESTION, why)
+
+        def ended(end: QuestionEnd) -> None:
+            self._people.closed(person)
+            on_end(end)
+
+        asked = self._questions.ask(
+            request.question,
+            request.choices,
+            request.timeout_s,
+            process_id=request.process_id,
+            person=person,
+            why=request.why,
+            any_words=request.any_words,
+            on_end=ended,
+        )
+        self._people.opened(person)
+        self._node.get_logger().info(f"asks: {asked.told}; answer it: ghostshell answer {asked.question_id} …")
+        return asked
+
+    def withdraw(self, asked: OpenQuestion, why: str) -> None:
+        """End a question because who asked wants no answer any more; nothing happens to one that has ended."""
+        self._questions.withdraw(asked.question_id, why)
+
     def _ask(self, goal: Goal) -> None:
-        request = goal.request
         try:
-            if why := self._halted():
-                raise AskError(AskCode.ROBOT_HALTED, why)
-            process = self._process(request.process_id)
-            if process is not None and process.status.ended:
-                raise AskError(AskCode.PROCESS_ENDED, f"process {process.process_id} has ended; it asks nothing more")
-            if halts := next(filter(is_stop, request.choices), None):
-                why = f"'{shown(halts)}' as an answer would halt the robot; word that choice in another way"
-                raise AskError(AskCode.BAD_QUESTION, why)
-            asked = self._questions.ask(
-                request.question,
-                request.choices,
-                request.timeout_s,
-                process_id=request.process_id,
-                on_end=partial(self._ended, goal),
-            )
+            self._asked[goal.goal_id] = self.ask(goal.request, partial(self._ended, goal))
         except AskError as error:
             goal.abort(AskHuman.Result(error_code=int(error.code), error_msg=ros_text(str(error))))
-            return
-        self._asked[goal.goal_id] = asked
-        self._node.get_logger().info(f"asks: {asked.told}; answer it: ghostshell answer {asked.question_id} …")
 
     def _withdraw(self, goal: Goal) -> None:
         if (asked := self._asked.get(goal.goal_id)) is not None:
-            self._questions.withdraw(asked.question_id, "whoever asked it wants no answer any more")
+            self.withdraw(asked, "whoever asked it wants no answer any more")
 
     def _ended(self, goal: Goal, end: QuestionEnd) -> None:
         asked = self._asked.pop(goal.goal_id, None)
@@ -156,6 +177,9 @@ class QuestionServer:
                         process_id=asked.process_id,
                         text=ros_text(asked.text),
                         choices=list(map(ros_text, asked.choices)),
+                        any_words=asked.any_words,
+                        person=ros_text(asked.person),
+                        why=ros_text(asked.why),
                         asked=stamp(asked.asked_s),
                         until=stamp(asked.until_s),
                     )

@@ -67,11 +67,15 @@ class OpenQuestion:
     asked_s: float
     until_s: float
     on_end: Callable[[QuestionEnd], None] = field(repr=False, compare=False)
+    person: str = ""
+    why: str = ""
+    any_words: bool = False
 
     @property
     def told(self) -> str:
         """Return it on one line, with its id and its choices."""
-        return f"{self.question_id} “{self.text}”{f' ({or_(self.choices)})' if self.choices else ''}"
+        whom = f" to {self.person}" if self.person else ""
+        return f"{self.question_id}{whom} “{self.text}”{f' ({or_(self.choices)})' if self.choices else ''}"
 
 
 def new_id() -> str:
@@ -80,7 +84,8 @@ def new_id() -> str:
 
 
 class Questions:
-    """Ask and answer. `chosen(text, choices)` returns the one choice that an answer means, None for none or several."""
+    """Ask and answer. `chosen(text, choices)` returns the one choice that an answer means, None for none or several. `most` are
+    open at a time, and one for each person."""
 
     def __init__(
         self,
@@ -89,7 +94,9 @@ class Questions:
         chosen: Callable[[str, Sequence[str]], str | None],
         on_change: Callable[[], None] = lambda: None,
         new_id: Callable[[], str] = new_id,
+        most: int = MAX_OPEN,
     ) -> None:
+        self._most = most
         self._now, self._new_id, self._chosen, self._on_change = now, new_id, chosen, on_change
         self._open: dict[str, OpenQuestion] = {}
         self._ended: OrderedDict[str, str] = OrderedDict()
@@ -106,18 +113,26 @@ class Questions:
         timeout_s: float = 0.0,
         *,
         process_id: str = "",
+        person: str = "",
+        why: str = "",
+        any_words: bool = False,
         on_end: Callable[[QuestionEnd], None],
     ) -> OpenQuestion:
-        """Open a question; `on_end` hears of its end, exactly once. Raises AskError for one that cannot be asked."""
+        """Open a question, with the reason `why`; `any_words`: words that are none of the choices answer it as well. `on_end`
+        hears of its end, exactly once. Raises AskError for one that cannot be asked."""
         text, choices = " ".join(text.split()), tuple(" ".join(choice.split()) for choice in choices)
-        if why := _bad_question(text, choices, self._chosen):
-            raise AskError(AskCode.BAD_QUESTION, why)
-        if len(self._open) >= MAX_OPEN:
-            why = f"{MAX_OPEN} questions are open already; ask again when one has been answered"
-            raise AskError(AskCode.TOO_MANY_QUESTIONS, why)
+        if bad := _bad_question(text, why, choices, self._chosen):
+            raise AskError(AskCode.BAD_QUESTION, bad)
+        if person and any(asked.person == person for asked in self._open.values()):
+            told = f"{person} has an open request; ask when it has been answered"
+            raise AskError(AskCode.PERSON_BUSY, told)
+        if len(self._open) >= self._most:
+            told = f"{self._most} questions are open already; ask again when one has been answered"
+            raise AskError(AskCode.TOO_MANY_QUESTIONS, told)
         now_s, wait_s = self._now(), min(timeout_s, LONGEST_S) if timeout_s > 0.0 else USUAL_S
         question_id = self._fresh_id()
-        asked = OpenQuestion(question_id, process_id, text, choices, now_s, now_s + wait_s, on_end)
+        until_s = now_s + wait_s
+        asked = OpenQuestion(question_id, process_id, text, choices, now_s, until_s, on_end, person, why, any_words)
         self._open[question_id] = asked
         self._on_change()
         return asked
@@ -129,6 +144,8 @@ class Questions:
             told = "the answer is empty" if not text else f"the answer has {len(text)} characters, more than {MAX_ANSWER}"
             raise AnswerError(AnswerCode.BAD_ANSWER, f"{told}; answer {asked.told}")
         answer = self._chosen(text, asked.choices) if asked.choices else text
+        if answer is None and asked.any_words:
+            answer = text
         if answer is None:
             told = f"“{shown(text)}” is none of the choices, or could be several; answer {or_(asked.choices)}"
             raise AnswerError(AnswerCode.BAD_ANSWER, told)
@@ -201,10 +218,12 @@ def or_(choices: Sequence[str]) -> str:
     return " or ".join([", ".join(choices[:-1]), choices[-1]] if len(choices) > 1 else choices)
 
 
-def _bad_question(text: str, choices: Sequence[str], chosen: Callable[[str, Sequence[str]], str | None]) -> str:
+def _bad_question(text: str, why: str, choices: Sequence[str], chosen: Callable[[str, Sequence[str]], str | None]) -> str:
     """Return why a question cannot be asked; "" when it can."""
     if not text or len(text) > MAX_QUESTION:
         return "the question is empty" if not text else f"the question has {len(text)} characters; ask in {MAX_QUESTION}"
+    if len(why) > MAX_QUESTION:
+        return f"the reason has {len(why)} characters; give it in {MAX_QUESTION}"
     if len(choices) > MAX_CHOICES or any(len(choice) > MAX_CHOICE for choice in choices):
         return f"a question has up to {MAX_CHOICES} choices of up to {MAX_CHOICE} characters; ask for words instead"
     unclear = next((choice for choice in choices if chosen(choice, choices) != choice), None)

@@ -111,7 +111,15 @@ class RobotReader:
         """Take the open questions."""
         self.page.questions(
             {
-                q.id: {"process": q.process_id, "text": q.text, "choices": list(q.choices), "until": seconds(q.until)}
+                q.id: {
+                    "process": q.process_id,
+                    "text": q.text,
+                    "choices": list(q.choices),
+                    "any_words": q.any_words,
+                    "person": q.person,
+                    "why": q.why,
+                    "until": seconds(q.until),
+                }
                 for q in message.questions
             }
         )

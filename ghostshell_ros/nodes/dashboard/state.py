@@ -219,7 +219,7 @@ class RobotPage:
         self._put("halted", {**self._made["halted"], **{k: v for k, v in given.items() if v is not None}})
 
     def questions(self, asked: Mapping[str, Mapping[str, Any]]) -> None:
-        """Take the open questions by id, each with process, text, choices and until."""
+        """Take the open questions by id, each with process, text, choices, any_words, person, why and until."""
         self._put("questions", {name: dict(question) for name, question in asked.items()})
 
     def rules(self, kind: str, rules: Sequence[Mapping[str, Any]]) -> None:

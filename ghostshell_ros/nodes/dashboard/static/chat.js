@@ -149,7 +149,7 @@ export class Chat {
     });
   }
 
-  question(id, { text, choices = [] }) {
+  question(id, { text, choices = [], any_words = false, person = "", why = "" }) {
     const said = make("p", { class: "said", role: "status" });
     const answer = async (words) => {
       const { ok, message } = await this.act("answer", { question: id, text: words });
@@ -159,8 +159,10 @@ export class Chat {
     const field = make("input", { type: "text", maxlength: 500, "aria-label": t("talk.reply"), placeholder: t("talk.reply"), autocomplete: "off" });
     const form = make("form", { onsubmit: (event) => { event.preventDefault(); if (field.value.trim()) answer(field.value.trim()); } }, field, make("button", { type: "submit", class: "main", text: t("talk.answer") }));
     const buttons = choices.map((choice) => make("button", { type: "button", class: "main", text: choice, onclick: () => answer(choice) }));
-    return make("section", { class: "question", role: "alert", "aria-label": t("talk.asks") },
-      make("p", { class: "head" }, make("span", { class: "who", text: t("talk.asks") }), make("span", { class: "left", "aria-live": "off" })),
-      make("p", { class: "text", text }), choices.length ? make("div", { class: "buttons" }, ...buttons) : form, said);
+    const asks = person ? t("talk.asksWhom", person) : t("talk.asks");
+    return make("section", { class: "question", role: "alert", "aria-label": asks },
+      make("p", { class: "head" }, make("span", { class: "who", text: asks }), make("span", { class: "left", "aria-live": "off" })),
+      make("p", { class: "text", text }), ...(why ? [make("p", { class: "why", text: why })] : []),
+      ...(choices.length ? [make("div", { class: "buttons" }, ...buttons)] : []), ...(choices.length && !any_words ? [] : [form]), said);
   }
 }
