@@ -11,7 +11,7 @@ HOUR_S = 3600.0
 BUCKET_S = 60.0
 """The spending of the last hour is kept by the minute, so that its size does not depend on the number of calls."""
 
-_ACTING = (Layer.S1, Layer.STREAM, Layer.REACT, Layer.PLAN_AND_EXECUTE, Layer.PLANNER)
+_ACTING = (Layer.S1, Layer.STREAM, Layer.REACT, Layer.PLAN_AND_EXECUTE, Layer.PLANNER, Layer.ASSIGNER, Layer.VALIDATOR)
 ESSENTIAL = frozenset(layer.value for layer in _ACTING)
 """Layers without which a process cannot even be brought to a proper end: the last of the budget is theirs."""
 

@@ -188,13 +188,19 @@ class Call:
         else:
             self.heard.append(callback)
 
-    def end(self, outcome: Outcome, now: float, code: int = 0, why: str = "") -> None:
+    def end(self, outcome: Outcome, now: float, code: int = 0, why: str = "", value: str = "") -> None:
         """End it, once."""
         if self.ended is None:
             args = json.dumps(self.arguments)
             self.ended_s = now
             self.ended = CallEvent(
-                kind=CallKind.ENDED, function=self.skill, args_json=args, outcome=outcome, error_code=code, error_msg=why
+                kind=CallKind.ENDED,
+                function=self.skill,
+                args_json=args,
+                outcome=outcome,
+                error_code=code,
+                error_msg=why,
+                value_json=value,
             )
             for callback in self.heard:
                 callback(self.ended)

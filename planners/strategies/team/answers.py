@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Define what the five agents answer (InteractGen III.A), as JSON that is checked before anybody acts on it."""
+
+import re
+from typing import Annotated, Any, Literal, TypeVar
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
+
+from planners.models.model_call import AnswerError
+from skill_kernel.config.sections import shown
+
+MAX_STEPS = 40
+"""Steps of one plan at most."""
+_Text = Annotated[str, Field(max_length=2000)]
+_Short = Annotated[str, Field(min_length=1, max_length=300)]
+_OBJECT = re.compile(r"\{.*\}", re.DOTALL)
+
+
+def _several(value: Any) -> Any:
+    """Read one number, as the paper writes dependencies, as a list of one; 0 and null name no step."""
+    value = [value] if isinstance(value, int) else ([] if value is None else value)
+    return [number for number in value if number != 0] if isinstance(value, list) else value
+
+
+_Steps = Annotated[list[Annotated[int, Field(ge=1)]], BeforeValidator(_several)]
+
+
+class Answer(BaseModel):
+    """Hold an agent's answer. Keys that nobody asked for are passed over."""
+
+    model_config = ConfigDict(extra="ignore", strict=True, frozen=True)
+
+
+class Clarity(Answer):
+    """Hold whether the manager understands the instruction, or what must be asked first. `standing`: it is an order for
+    whatever may happen, and nothing is to be done yet."""
+
+    clear: bool
+    question: _Text = ""
+    choices: list[_Short] = []
+    standing: bool = False
+
+    @model_validator(mode="after")
+    def _asks(self) -> "Clarity":
+        if self.clear == bool(self.question.strip()):
+            raise ValueError("question must be there exactly where clear is false")
+        return self
+
+
+class Review(Answer):
+    """Hold the manager's reflection: whether what was done had the desired outcome, why, and a summary (RF_t)."""
+
+    flag: Literal["Y", "N"]
+    thought: _Text
+    summary: _Text
+
+
+class Proposal(Answer):
+    """Hold a task that the perceiver proposes for a person, with the reason that the person is told."""
+
+    task: _Short
+    person: _Short
+    why: _Short
+
+
+class Perception(Answer):
+    """Hold what the perceiver makes of what is known: what bears on the task (PC_t), the world's changes (W_t) as subject,
+    relation and object, steps that no longer fit, and a proposal."""
+
+    perception: list[_Text]
+    world: list[tuple[_Short, _Short, _Short]] = []
+    unfit: _Steps = []
+    proposal: Proposal | None = None
+
+
+class ToaStep(Answer):
+    """Hold a step of a Thought-of-Action plan: `Skill(parameters)` with its number and the steps that it depends on."""
+
+    step: Annotated[int, Field(ge=1)]
+    skill: _Short
+    dep: _Steps = []
+
+
+class ToaPlan(Answer):
+    """Hold the planner's steps; none where nothing is left to be done, or where it gives up."""
+
+    thought: _Text
+    steps: Annotated[list[ToaStep], Field(max_length=MAX_STEPS)]
+    give_up: bool = False
+
+
+class Assignment(Answer):
+    """Hold who does a step: a robot by a call of its function, or a person by words and a reason. `dep` counts without a
+    planner alone."""
+
+    step: Annotated[int, Field(ge=1)]
+    agent: _Short
+    call: _Short
+    why: _Text = ""
+    dep: _Steps = []
+
+
+class Assignments(Answer):
+    """Hold the assigner's answer; `give_up` counts without a planner alone."""
+
+    assignments: Annotated[list[Assignment], Field(max_length=MAX_STEPS)]
+    give_up: bool = False
+
+
+class Validity(Answer):
+    """Hold the validator's verdict, with its reason (V_t)."""
+
+    verdict: Literal["pass", "fail"]
+    thought: _Text
+
+
+A = TypeVar("A", bound=Answer)
+
+
+def read_answer(schema: type[A], text: str) -> A:
+    """Return the JSON object in an answer, whatever stands around it. Raises AnswerError, in one sentence."""
+    found = _OBJECT.search(text)
+    if found is None:
+        raise AnswerError(f"the answer holds no JSON object; write one with {', '.join(schema.model_fields)}")
+    try:
+        return schema.model_validate_json(found[0])
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        where = ".".join(map(str, first["loc"]))
+        raise AnswerError(f"{where or 'the answer'}: {shown(first['msg'], 200)}") from error
