@@ -11,7 +11,7 @@ from collections import OrderedDict, deque
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from bench.simulated_model import team_roles
+from bench.simulated_model import console, team_roles
 from bench.simulated_model.layers import answer
 from bench.simulated_model.model_dialects import CHARS_PER_TOKEN, Answer, RecordedRequest, tokens_in
 from bench.simulated_model.model_faults import Fault
@@ -86,9 +86,15 @@ class SimulatedModel:
         name = question.model if question.model in self._table.rows else next(iter(self._table.rows))
         row = self._table.rows[name]
         # What goes wrong in a team's loop hangs on how far it is and not on each word, so that all its variants meet the same.
-        drawn = stage(question) if question.layer in TEAM else request.prompt
+        if office_roles.is_office(question):
+            drawn = office_roles.stage(question)
+        else:
+            drawn = stage(question) if question.layer in TEAM else request.prompt
+        # At a console it hangs on what was said so far, and is the same for all statements that follow.
+        talks = question.layer in console.LAYERS
+        drawn = console.stage(question) if talks else drawn
         with self._lock:
-            turn = self._turn(drawn)
+            turn = 0 if talks else self._turn(drawn)
             cached = self._prefixes.cached_tokens(name, request.prompt, request.at_s)
             earlier = self._earlier(question)
         draw = Draw(self._table.seed, name, drawn, turn)
@@ -163,8 +169,12 @@ _GOES_ON = ("PLAN", "DONE", "RUNNING", "QUEUE", "FAULTS", "CONDITION")
 def _answered(question: Question, greedy: bool, planning: Planning, draw: Draw) -> str:
     """Return the honest answer; a fault of a policy is logged, and the client is still answered."""
     try:
+        if office_roles.is_office(question):
+            return office_roles.answer(question, draw.random("mistake"))
         if question.layer in TEAM:
             return team_roles.answer(question, draw.random("mistake"))
+        if question.layer in console.LAYERS:
+            return console.answer(question, draw.random("mistake"))
         return answer(question, greedy=greedy, planning=planning) or APOLOGY
     except Exception:  # noqa: BLE001 - whatever is wrong with the policy, the client waits for an answer
         _log.exception("no answer to the prompt of layer %s for %r", question.layer.value, question.instruction[:200])

@@ -52,6 +52,11 @@ class Desk:
         session.move(self._folder / IDLE)
         self._idle = session
 
+    def close(self) -> None:
+        """End the interpreters of all consoles, which stay in their files."""
+        for session in (*self._taken.values(), *([self._idle] if self._idle is not None else [])):
+            session.close()
+
     def _waiting(self, functions: Collection[str]) -> Session | None:
         waiting, self._idle = self._idle, None
         return waiting or (None if self._taken else Session.open(functions, self._folder / IDLE))

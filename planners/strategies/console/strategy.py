@@ -28,3 +28,7 @@ class Console(Strategy):
 
     def start(self, task: Task, robot: RobotView, io: PlannerIO) -> Planning:
         return ConsolePlanning(task, robot, io, self._desk, self._executor)
+
+    def close(self) -> None:
+        """End the interpreters, when no task is planned any more."""
+        self._desk.close()
