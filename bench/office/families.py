@@ -10,8 +10,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from bench.office.tasks import Step
-from bench.office.vocabulary import FACILITIES, PAPERS, PLACES
+from bench.office.vocabulary import FACILITIES, PLACES
 from bench.office.world import Layout
+from bench.things import PAPERS
 
 DONE = {
     "print": "printed",

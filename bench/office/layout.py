@@ -7,20 +7,9 @@ import random
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
 
-from bench.office.vocabulary import (
-    FACILITY_AT,
-    HEIGHT_M,
-    HOMES,
-    ITEMS,
-    LEADS,
-    PAPERS,
-    PEOPLE,
-    PLACES,
-    PROFILES,
-    TEAM,
-    TOO_THIN_CM,
-)
+from bench.office.vocabulary import FACILITY_AT, HEIGHT_M, HOMES, LEADS, PEOPLE, PLACES, PROFILES, TEAM, TOO_THIN_CM
 from bench.office.world import Facility, Item, Layout, Person, Where
+from bench.things import ITEMS, PAPERS
 
 KINDS_EACH, TWICE = 18, 8
 """Kinds of items in an office, and how many of them two people own."""

@@ -19,8 +19,9 @@ from up_pyperplan.engine import HEURISTICS
 
 from bench.office.acts import Act
 from bench.office.tasks import Step, Task
-from bench.office.vocabulary import HEIGHT_M, ITEMS, PLACES, TOO_THIN_CM
+from bench.office.vocabulary import HEIGHT_M, PLACES, TOO_THIN_CM
 from bench.office.world import Absence, Deed, Layout
+from bench.things import ITEMS
 
 LIMIT = 4000
 """A task of which the planner looks at more states is left out; a limit in seconds would hang on the machine."""

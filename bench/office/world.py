@@ -13,7 +13,8 @@ from enum import Enum
 from typing import Literal, TypeAlias
 
 from bench.evaluation.propositions import Fact
-from bench.office.vocabulary import FACILITIES, HEIGHT_M, ITEMS, PLACES, TOO_THIN_CM, Height, Profile, Use
+from bench.office.vocabulary import FACILITIES, HEIGHT_M, PLACES, TOO_THIN_CM, Height, Profile, Use
+from bench.things import ITEMS
 
 State = Literal["lies", "had", "inside", "file"]
 AbsenceKind = Literal["busy", "away", "later", "instead", "down"]
@@ -129,12 +130,12 @@ class Absence:
     instead: str = ""
 
 
-DeedKind = Literal["use", "sign", "bring", "lend"]
+DeedKind = Literal["use", "sign", "bring", "lend", "wait"]
 
 
 @dataclass(frozen=True)
 class Deed:
-    """Describe what a person is asked to do. `to`: a place, a person or a robot."""
+    """Describe what a person is asked to do. `to`: a place, a person or a robot. `wait`: to be there for somebody."""
 
     kind: DeedKind
     item: str = ""
@@ -453,14 +454,14 @@ class Office:
             check["bring"] = self._fetch_fault(person, deed.item) if known else _unknown("place", deed.to)
             if deed.to in self.robot_at:
                 check["room"] = self._room_fault(deed.to, self.layout.robots[deed.to], deed.item)
-        else:
+        elif deed.kind != "wait":
             check["have"] = self._at_hand_fault(person, deed.item, ())
         return next((failure for failure in check.values() if failure is not None), None)
 
     def do(self, person: str, deed: Deed) -> Failure | None:
         """Let a person do what was asked; return why it cannot be done."""
         failure = self.deed_fault(person, deed)
-        if failure is not None:
+        if failure is not None or deed.kind == "wait":
             return failure
         self.offers.pop(deed.item, None)
         if deed.kind == "use":

@@ -11,7 +11,7 @@ from collections import OrderedDict, deque
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from bench.simulated_model import console, team_roles
+from bench.simulated_model import console, office_roles, team_roles
 from bench.simulated_model.layers import answer
 from bench.simulated_model.model_dialects import CHARS_PER_TOKEN, Answer, RecordedRequest, tokens_in
 from bench.simulated_model.model_faults import Fault

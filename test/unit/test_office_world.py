@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 from bench.evaluation.propositions import Moment, evaluate
 from bench.office.layout import office
 from bench.office.tasks import Step, criterion
-from bench.office.vocabulary import FACILITIES, FACILITY_AT, ITEMS, PLACES, PROFILES
+from bench.office.vocabulary import FACILITIES, FACILITY_AT, PLACES, PROFILES
 from bench.office.world import Absence, Code, Deed, Facility, Item, Layout, Office, Person, Where
+from bench.things import ITEMS
 
 ITEMS_HERE = {
     "li_keys": ("keys", "Li"),

@@ -1,0 +1,225 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Run one task of the office by a team strategy, on a virtual clock."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from bench.evaluation.propositions import Moment
+from bench.evaluation.trace import Recorder, Trace
+from bench.evaluation.virtual_models import CONFIG, NOWHERE, WIRE_S
+from bench.office.judging import moment
+from bench.office.people import meant
+from bench.office.simulator import Done, Handle, OfficeSimulator, Request
+from bench.office.tasks import Task
+from bench.office.world import Layout
+from bench.virtual_clock import VirtualClock
+from function_tokens.parsing.tokens import FunctionToken
+from planners.learned import LearnedStore
+from planners.models.base import ModelRequest
+from planners.models.model_call import AnswerEnd, Model
+from planners.models.model_call import Handle as Asked
+from planners.people import ASK, ENDED, REQUEST
+from planners.prompts.blocks import Layer
+from planners.strategy import Judge, Planning, Report, StreamHandle, TeamStrategy
+from planners.strategy import Task as Given
+from skill_kernel.clock import Clock
+from skill_kernel.codes import Outcome
+from skill_kernel.events import CallEvent, ModelEvent, Notice
+
+DEADLINE_S = 7200.0
+STEP_S = 5.0
+
+
+@dataclass
+class Run:
+    """Hold what came of a task: `trace` has calls and models' answers, `prompts` role, time and text of each question, `asked`
+    when the validator let a plan pass is in `notices`. `busy_s`: wall time that the strategy took for each thing that it heard,
+    without models."""
+
+    task: Task
+    trace: Trace
+    moments: list[Moment] = field(default_factory=list)
+    done: list[Done] = field(default_factory=list)
+    requests: list[Request] = field(default_factory=list)
+    notices: list[tuple[float, str, str]] = field(default_factory=list)
+    prompts: list[tuple[float, str, str]] = field(default_factory=list)
+    refused: int = 0
+    busy_s: list[float] = field(default_factory=list)
+
+
+def memory_lines(layout: Layout, instruction: str) -> Iterator[str]:
+    """Yield what the memory knows that bears on an instruction: facilities, and things of which kind or owner is named."""
+    words = set(re.findall(r"[a-z]+", instruction.lower().replace("'s", " ")))
+    for name, facility in layout.facilities.items():
+        uses = ", ".join(
+            f"{action} (only {'leads' if use.lead else 'people'})" if use.by == "person" else action
+            for action, use in facility.uses.items()
+        )
+        yield f"{name} is in {facility.place}: {uses}"
+    for name, item in layout.items.items():
+        if item.owner.lower() in words or words.issuperset(item.kind.split("_")):
+            yield f"{name}, {item.owner}'s {item.kind.replace('_', ' ')}, was last seen {layout.at_first[name]}"
+
+
+class Process:
+    """One task in an office; `PlannerIO`. `model` answers all roles."""
+
+    def __init__(
+        self,
+        office: OfficeSimulator,
+        task: Task,
+        settings: Mapping[str, Any],
+        process_id: str = "p1",
+        keep_prompts: bool = True,
+    ) -> None:
+        self.office, self.task, self.settings = office, task, settings
+        self.clock: Clock = office.clock
+        self.judge: Judge | None = None
+        self.people, self.folder = office.people, NOWHERE
+        self.learned: LearnedStore | None = None
+        self.model: Model | None = None
+        self.result = Run(task, Trace(asked=office.clock.now(), process_id=process_id))
+        self.process_id, self.ended = process_id, False
+        self._recorder = Recorder(self.result.trace)
+        self._planning: Planning | None = None
+        self._keep_prompts, self._models_s = keep_prompts, 0.0
+
+    def start(self, strategy: TeamStrategy) -> None:
+        """Begin to plan."""
+        given = Given(self.process_id, self.task.instruction, self.task.sender)
+        self._planning = self._timed(lambda: strategy.start_team(given, self.office.views, self))
+
+    def close(self, why: str) -> None:
+        """End a task that has not ended by itself."""
+        if not self.ended and self._planning is not None:
+            self.ended = True
+            self._planning.close(why)
+            self.result.trace.end = self.clock.now()
+
+    def hear(self, told: ModelEvent) -> None:
+        """Take what a model's answer cost."""
+        self._recorder.take(replace(told, stamp_s=self.clock.now()))
+
+    def judged(self) -> Run:
+        """Return the run with what the office knows of it."""
+        self.result.done = [done for done in self.office.done if done.process_id == self.process_id]
+        self.result.requests = [asked for asked in self.office.requests if asked.process_id == self.process_id]
+        end = moment(self.office.world, self.office.clock.now())
+        self.result.moments = [*self.office.moments, end]
+        return self.result
+
+    def _timed(self, call: Callable[[], Any]) -> Any:
+        """Do what the strategy does; note how long it took, without what models took."""
+        before, models = time.perf_counter(), self._models_s
+        value = call()
+        self.result.busy_s.append(time.perf_counter() - before - (self._models_s - models))
+        return value
+
+    # -- PlannerIO ----------------------------------------------------------------------------------------------------
+
+    def thinks(self, role: str) -> bool:
+        return True
+
+    def allowance(self, role: str) -> tuple[bool, float, str]:
+        return True, 0.0, ""
+
+    def ask(
+        self,
+        role: str,
+        request: ModelRequest,
+        on_text: Callable[[str], None],
+        on_end: Callable[[AnswerEnd], None],
+        *,
+        stream: StreamHandle | None = None,
+    ) -> Asked:
+        assert self.model is not None
+        if self._keep_prompts:
+            text = "\n".join([request.system, *(message.text for message in request.messages)])
+            self.result.prompts.append((self.clock.now(), role, text))
+        begun = time.perf_counter()
+
+        def ended(end: AnswerEnd) -> None:
+            self._timed(lambda: on_end(end))
+
+        asked = self.model.ask(Layer(role), self.process_id, request, on_text, ended)
+        self._models_s += time.perf_counter() - begun
+        return asked
+
+    def recollect(self, then: Callable[[Sequence[str]], None]) -> None:
+        lines = tuple(memory_lines(self.office.world.layout, self.task.instruction))
+        self.clock.call_later(0.0, lambda: then(lines))
+
+    def work(self, work: Callable[[], Any], then: Callable[[Any], None]) -> None:
+        value = work()
+        self.clock.call_later(0.0, lambda: then(value))
+
+    def open(self, turn: int) -> StreamHandle:
+        raise NotImplementedError("a team has no streams")
+
+    def perform(self, tokens: Iterable[FunctionToken]) -> StreamHandle:
+        raise NotImplementedError("a team has no streams")
+
+    def call(self, skill: str, robot: str = "", /, **arguments: Any) -> Handle:
+        if skill == ASK and not robot:
+            return self._ask_person(**arguments)
+        return self.office.call(self.process_id, skill, robot, arguments, self._tell)
+
+    def _ask_person(
+        self, person: str = "", text: str = "", choices: Sequence[str] = (), within: float = 120.0, why: str = ""
+    ) -> Handle:
+        person = person or self.task.sender
+        is_request = tuple(choices) in (REQUEST, ENDED)
+        answer = None if is_request else lambda question: meant(self.task, question, choices)
+        if answer is not None and person != self.task.sender:
+            answer = lambda question: "I do not know."  # noqa: E731 - a word for it
+        return self.office.ask(self.process_id, person, text, choices, within, answer, self._tell)
+
+    def reaches(self, robot: str) -> bool:
+        return robot in self.office.views and robot not in self.office.unreachable
+
+    def stop(self, why: str, then: Callable[[], None]) -> None:
+        self.clock.call_later(WIRE_S, then)
+
+    def report(self, report: Report) -> None:
+        if isinstance(report, Notice):
+            self.result.notices.append((self.clock.now(), report.layer, report.text))
+
+    def finish(self, code: int = 0, why: str = "") -> None:
+        if not self.ended:
+            self.ended = True
+            trace = self.result.trace
+            trace.end, trace.status, trace.code, trace.message = (self.clock.now(), "FAILED" if code else "SUCCESS", code, why)
+
+    def _tell(self, event: CallEvent) -> None:
+        self.result.refused += event.outcome is Outcome.REFUSED
+        self._recorder.take(event)
+        if self._planning is not None and not self.ended:
+            planning = self._planning
+            self._timed(lambda: planning.on(event))
+
+
+def settings_of(strategy: TeamStrategy, **own: Any) -> dict[str, Any]:
+    """Return a strategy's settings with some of one's own."""
+    given: dict[str, Any] = {"deadline_s": CONFIG.deadlines.answer_s, "max_output_tokens": 2048}
+    return given | {p.name: p.default for p in strategy.parameters} | own
+
+
+MakeModel = Callable[[Clock, Callable[[ModelEvent], None]], Model]
+"""Make the model of a task from its clock and from who hears what answers cost."""
+
+
+def perform(task: Task, strategy: TeamStrategy, settings: Mapping[str, Any], make_model: MakeModel) -> Run:
+    """Run a task once."""
+    clock = VirtualClock()
+    process = Process(OfficeSimulator(task.world(), clock), task, settings)
+    process.model = make_model(clock, process.hear)
+    process.start(strategy)
+    while not process.ended and clock.now() < DEADLINE_S:
+        clock.run(clock.now() + STEP_S)
+    process.close("the deadline has passed")
+    return process.judged()
