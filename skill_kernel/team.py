@@ -18,11 +18,12 @@ _Namespace = Annotated[str, shaped(rf"{_NAME}(/{_NAME})*", "not a robot's namesp
 
 class TeamConfig(Section):
     """Robots that are planned for together. `robots` gives by the namespace of each its name in config/robots, or the path of
-    its YAML file; `strategy` is the default one."""
+    its YAML file; `strategy` is the default one; `people` those who may be asked, a name in config/people or a path."""
 
     name: Annotated[str, shaped(_NAME, "not a name of letters, digits and underscores")]
     robots: Annotated[dict[_Namespace, str], Field(min_length=1)]
     strategy: str = ""
+    people: str = ""
 
     @classmethod
     def load(cls, name_or_path: str | Path) -> TeamConfig:

@@ -10,11 +10,13 @@ from typing import Any
 
 import pytest
 
-from planners.people import People
+from planners.language.choices import chosen
+from planners.people import REQUEST, People, Person
 from planners.scene import Present
 from planners.strategy import PlannerEvent, PlannerIO, Planning, TeamStrategy
-from skill_kernel.codes import CallCode, Outcome, TaskCode
+from skill_kernel.codes import AskCode, CallCode, Outcome, TaskCode
 from skill_kernel.events import CallEvent, CallKind, ProcessKind, StreamKind
+from skill_kernel.processes.questions import OpenQuestion, QuestionEnd, Questions
 from skill_kernel.robot import RobotConfigError
 from skill_kernel.team import TeamConfig
 
@@ -90,6 +92,22 @@ class Robot:
         return self.called[-1]
 
 
+class Asking:
+    """Asks people as the team's server of questions does."""
+
+    def __init__(self) -> None:
+        self.questions = Questions(now=lambda: 1.0, chosen=chosen)
+        self.open: list[OpenQuestion] = []
+
+    def ask(self, goal: Any, on_end: Callable[[QuestionEnd], None]) -> OpenQuestion:
+        how = {"process_id": goal.process_id, "person": goal.person, "why": goal.why, "any_words": goal.any_words}
+        self.open.append(self.questions.ask(goal.question, goal.choices, goal.timeout_s, on_end=on_end, **how))
+        return self.open[-1]
+
+    def withdraw(self, asked: OpenQuestion, why: str) -> None:
+        self.questions.withdraw(asked.question_id, why)
+
+
 class Planned:
     """A process of a team of these robots. `told`: what it wrote below `events`."""
 
@@ -97,15 +115,17 @@ class Planned:
         self.told: list[Any] = []
         self.stopped: list[str] = []
         self.robots = {name: Robot(name) for name in robots}
+        self.people = Asking()
         log = SimpleNamespace(error=lambda text: None)
         desk = SimpleNamespace(
-            node=SimpleNamespace(steady_now=lambda: 1.0, call_later=lambda *_: None, get_logger=lambda: log),
+            node=SimpleNamespace(steady_now=lambda: 1.0, now_s=lambda: 1.0, call_later=lambda *_: None, get_logger=lambda: log),
+            questions=self.people,
             members=self.robots,
             present=Present,
             settings={},
             judge=None,
             folder=Path(),
-            people=People(),
+            people=People({"Li": Person(), "Bo": Person()}),
             learned=None,
             stop=lambda process_id, why, then: self.stopped.append(why),
             events=SimpleNamespace(write=self.told.append),
@@ -133,6 +153,42 @@ def test_a_call_goes_to_the_robot_that_it_names_and_its_end_comes_back_once() ->
     planned.process.call_event(ended)
     planned.process.call_event(ended)
     assert ends == [ended]
+
+
+def test_a_person_is_asked_by_a_call_that_ends_once_with_what_the_reply_means() -> None:
+    planned = Planned("atlas")
+    call = planned.strategy.io.call("ask", "", person="Li", text="May I?", choices=REQUEST, within=60.0, why="Wang needs it")
+    (asked,) = planned.people.open
+    assert (asked.person, asked.why, asked.any_words, asked.until_s) == ("Li", "Wang needs it", True, 61.0)
+    assert planned.process.asks and call.ended is None
+    planned.people.questions.answer("", "ask Bo instead", "somebody")
+    started, ended = (event for event in planned.told if isinstance(event, CallEvent))
+    planned.process.call_event(ended)
+    assert started.kind is CallKind.STARTED and call.ended is ended and not planned.process.asks
+    assert ended.value == {"answer": "instead", "text": "ask Bo instead", "person": "Li", "instead": "Bo"}
+
+
+def test_a_paused_task_takes_its_request_back_and_asks_again_when_it_goes_on() -> None:
+    planned = Planned("atlas")
+    planned.strategy.io.call("ask", "", person="Li", text="May I?", within=60.0)
+    planned.process.update(ProcessState(process_id="p", status=ProcessState.PAUSED))
+    assert planned.people.questions.open == [] and planned.process.asks
+    for _ in range(2):
+        planned.process.update(ProcessState(process_id="p", status=ProcessState.IN_PROGRESS))
+    assert len(planned.people.questions.open) == 1 and len(planned.people.open) == 2
+    planned.strategy.io.finish()
+    ends = [event for event in planned.told if isinstance(event, CallEvent) and event.kind is CallKind.ENDED]
+    assert [event.outcome for event in ends] == [Outcome.INTERRUPTED] and planned.people.questions.open == []
+
+
+def test_a_second_request_to_one_person_is_refused_and_so_is_what_no_request_has() -> None:
+    planned = Planned("atlas")
+    for _ in range(2):
+        planned.strategy.io.call("ask", "", person="Li", text="May I?")
+    ended = planned.told[-1]
+    assert (ended.outcome, ended.error_code) == (Outcome.REFUSED, AskCode.PERSON_BUSY)
+    odd = planned.strategy.io.call("ask", "", person="Li", question="May I?").ended
+    assert odd is not None and "a request has no question" in odd.told
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import partial
 
 from diagnostic_msgs.msg import DiagnosticArray
-from ghostshell.msg import KernelState, ProcessHeartbeat, ProcessHold, ProcessState, Subsystem
+from ghostshell.msg import KernelState, ProcessHeartbeat, ProcessHold, ProcessState, Said, Subsystem
 
 from ghostshell_ros.nodes.team_planner.halt_doors import HaltDoors
 from ghostshell_ros.nodes.team_planner.team_link import TeamLink
@@ -27,21 +27,23 @@ from ghostshell_ros.runtime.model_setup import (
     prepare_models,
 )
 from ghostshell_ros.runtime.node import Health, Level, NodeStartError
-from ghostshell_ros.runtime.process_server import TICK_S, ProcessServer, call_purposes
+from ghostshell_ros.runtime.process_server import NAME_CHARS, TICK_S, ProcessServer, call_purposes
 from ghostshell_ros.runtime.recollection import RecollectionClient
 from ghostshell_ros.runtime.robot_setup import declare_data_dir, load_robot
 from ghostshell_ros.runtime.strategy_host import HostTable
 from ghostshell_ros.wire.events import EventWriter, read_events
 from ghostshell_ros.wire.process_messages import process_state
-from ghostshell_ros.wire.qos import LATCHED, SENSORS
+from ghostshell_ros.wire.qos import INSTRUCTION, LATCHED, SENSORS
 from planners.language.skills import Matcher
+from planners.people import ASK, People, load_people
 from planners.scene import Present
-from planners.strategy import TeamStrategy, load_strategies, parameters_of
+from planners.strategy import Heard, TeamStrategy, load_strategies, parameters_of
 from skill_kernel.calls import ProcessHoldState
 from skill_kernel.codes import TaskCode
 from skill_kernel.config.sections import shown
 from skill_kernel.events import CallEvent, CallKind, ModelEvent, Notice, ProcessEvent, ProcessKind, RunEvent, StreamEvent
-from skill_kernel.processes.process import Process, SchedulerSettings
+from skill_kernel.processes.process import CallPurpose, Process, SchedulerSettings
+from skill_kernel.processes.questions import MAX_ANSWER
 from skill_kernel.processes.scheduler import PLANNER, SCHEDULER
 from skill_kernel.robot import RobotConfigError
 from skill_kernel.team import TeamConfig
@@ -77,6 +79,7 @@ class TeamPlanner(ProcessServer):
         team = self._declare_team()
         self._events = TeamEvents(self, self._hear, CallEvent, StreamEvent, ProcessEvent, ModelEvent, Notice)
         self._members = self._declare_members(team)
+        self._people = self._load_people(team)
         robots = [member.robot for member in self._members.values()]
         self._client = declare_model(self, robots[0])
         fast = optional_model(
@@ -96,6 +99,8 @@ class TeamPlanner(ProcessServer):
         roles = {role.name: clients[role.model] for strategy in strategies.values() for role in strategy.roles}
         self._models = LayerModel(self, roles, self._events, self._budget)
         parameters = (*ANSWER, *parameters_of(strategies.values()))
+        self._halts = HaltDoors(self, self._members)
+        self._open_doors()
         desk = TeamDesk(
             self,
             self._models,
@@ -107,12 +112,13 @@ class TeamPlanner(ProcessServer):
             self._members,
             self._present,
             self._link.stop,
+            self._questions,
+            people=self._people,
         )
         self._processes: HostTable[TeamStrategy, TeamProcess] = HostTable(
             strategies, broken, self._events, partial(TeamProcess, desk)
         )
-        self._halts = HaltDoors(self, self._members)
-        self._open_doors()
+        self.create_subscription(Said, "said", self._said, INSTRUCTION)
         self._heartbeat = self.create_publisher(ProcessHeartbeat, "scheduler_heartbeat", SENSORS)
         self._kernel = self.create_publisher(KernelState, "kernel_state", LATCHED)
         self._drivers = self.create_publisher(DiagnosticArray, DRIVER_STATES, LATCHED)
@@ -136,6 +142,15 @@ class TeamPlanner(ProcessServer):
         if (own := self.get_namespace().strip("/")) in team.robots:
             raise NodeStartError(f"the team cannot share the namespace of its robot '{own}': start it in another one")
         return team
+
+    def _load_people(self, team: TeamConfig) -> People:
+        try:
+            known = load_people(team.people)
+        except RobotConfigError as error:
+            raise NodeStartError(f"people of team '{team.name}': {error}") from error
+        if both := next((name for name in known if name in team.robots), None):
+            raise NodeStartError(f"'{both}' is a robot and a person of team '{team.name}'; name one of them otherwise")
+        return People(known, now=self.steady_now)
 
     def _declare_members(self, team: TeamConfig) -> dict[str, TeamMember]:
         held = "a call waits so long for a subsystem that another process of its robot holds [s]"
@@ -177,7 +192,7 @@ class TeamPlanner(ProcessServer):
             strategy=default,
             strategies=tuple(strategies),
             max_processes=self._max_processes(),
-            purposes={name: purpose for one in purposes for name, purpose in one.items()},
+            purposes={name: purpose for one in purposes for name, purpose in one.items()} | {ASK: CallPurpose.SPEAK},
             team=True,
         )
 
@@ -220,7 +235,8 @@ class TeamPlanner(ProcessServer):
 
     def _tick(self) -> None:
         self._core.alive(PLANNER, self._processes.unfinished())
-        self._core.alive(SCHEDULER, {call.process_id for member in self._members.values() for call in member.calls.values()})
+        called = {call.process_id for member in self._members.values() for call in member.calls.values()}
+        self._core.alive(SCHEDULER, called | {process.process_id for process in self._processes.values() if process.asks})
         self._core.tick()
         ready = [member.ready() for member in self._members.values()]  # each of them: to ask proves the way
         if any(ready):
@@ -254,6 +270,14 @@ class TeamPlanner(ProcessServer):
     def _owners(self) -> dict[str, str]:
         """Return the process of each call by the id that the robots' kernels know."""
         return {c.spec.process_id: c.process_id for m in self._members.values() for c in m.calls.values()}
+
+    def _said(self, message: Said) -> None:
+        """Take what a person says to the team. A stop word halts every robot."""
+        if self.stops(message.text):
+            return
+        said = self._people.hear(message.person[:NAME_CHARS], message.text[:MAX_ANSWER], private=message.in_private)
+        for process in list(self._processes.values()):
+            process.deliver(Heard(said))
 
     def _observed(self) -> None:
         for process in list(self._processes.values()):

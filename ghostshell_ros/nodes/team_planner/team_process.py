@@ -11,8 +11,11 @@ from typing import Any, NoReturn
 from ghostshell.msg import ProcessState
 
 from function_tokens.parsing.tokens import FunctionToken
+from ghostshell_ros.nodes.team_planner.asking import Requests
 from ghostshell_ros.nodes.team_planner.team_member import TeamMember
+from ghostshell_ros.runtime.question_server import QuestionServer
 from ghostshell_ros.runtime.strategy_host import Desk, PendingCall, StrategyHost
+from planners.people import ASK
 from planners.scene import Present
 from planners.strategy import Planning, TeamStrategy
 from skill_kernel.codes import CallCode, Outcome
@@ -22,15 +25,16 @@ from skill_kernel.events import StreamEvent, StreamKind
 
 @dataclass(frozen=True)
 class TeamDesk(Desk):
-    """Add the robots by name. `stop` stops a process's calls on all of them (id, why, callback)."""
+    """Add the robots by name, and who asks people. `stop` stops a process's calls on all robots (id, why, callback)."""
 
     members: Mapping[str, TeamMember]
     present: Callable[[], Present]
     stop: Callable[[str, str, Callable[[], None]], None]
+    questions: QuestionServer
 
 
 class TeamProcess(StrategyHost):
-    """Implement `PlannerIO` for one process of a team: the strategy acts by calls alone."""
+    """Implement `PlannerIO` for one process of a team: the strategy acts by calls alone, to robots and people."""
 
     desk: TeamDesk
     _strategy: TeamStrategy
@@ -39,6 +43,7 @@ class TeamProcess(StrategyHost):
         super().__init__(desk, strategy, process, desk.present())
         self._interrupted = ""
         """Why nothing may be called until it is planned again."""
+        self._requests = Requests(process.process_id, desk.questions, desk.people, desk.events, desk.node.now_s)
 
     def _begin(self) -> Planning:
         return self._strategy.start_team(self._task, {name: m.view for name, m in self.desk.members.items()}, self)
@@ -53,8 +58,22 @@ class TeamProcess(StrategyHost):
         self._interrupted = cause
         super().interrupt(cause)
 
+    def update(self, process: ProcessState) -> None:
+        """Take note of its status; while it is paused, nobody is asked."""
+        if process.status == ProcessState.PAUSED:
+            self._requests.pause()
+        elif process.status == ProcessState.IN_PROGRESS:
+            self._requests.resume()
+        super().update(process)
+
+    @property
+    def asks(self) -> bool:
+        """Return whether a person is asked for it."""
+        return self._requests.any
+
     def _abandon(self) -> None:
-        """Leave what was called to who ends the process."""
+        """Leave what robots were called to do to who ends the process."""
+        self._requests.stop(self._interrupted or "the process has ended")
 
     def _end_calls(self, why: str) -> None:
         self.stop(why, lambda: None)
@@ -63,6 +82,8 @@ class TeamProcess(StrategyHost):
 
     def call(self, skill: str, robot: str = "", /, **arguments: Any) -> PendingCall:
         pending = PendingCall(skill, arguments, self._guarded)
+        if skill == ASK and not robot and not self._interrupted:
+            return self._ask_person(pending, arguments)
         members = self.desk.members
         name = robot or (next(iter(members)) if len(members) == 1 else "")
         if self._interrupted:
@@ -84,7 +105,24 @@ class TeamProcess(StrategyHost):
     def reaches(self, robot: str) -> bool:
         return robot in self.desk.members and self.desk.members[robot].ready()
 
+    def _ask_person(self, pending: PendingCall, arguments: Mapping[str, Any]) -> PendingCall:
+        if fault := _fault_of(arguments):
+            self._refuse(pending, fault)
+            return pending
+        try:
+            stream_id = self._requests.ask(arguments)
+        except (TypeError, ValueError) as error:
+            self._refuse(pending, str(error))
+        else:
+            self._calls[stream_id] = pending
+        return pending
+
+    def finish(self, code: int = 0, why: str = "") -> None:
+        self._requests.stop("the plan has ended")
+        super().finish(code, why)
+
     def stop(self, why: str, then: Callable[[], None]) -> None:
+        self._requests.stop(why)
         self.desk.stop(self.process_id, why, lambda: self._guarded(then))
 
     def open(self, turn: int) -> NoReturn:
