@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import shutil
 from collections.abc import Iterator
@@ -23,6 +24,11 @@ MEMORY = Path("/dev/shm")
 if MEMORY.is_dir() and shutil.disk_usage(MEMORY).free > 1e9:
     # Hundreds of tests write small files and wait for them to be flushed; none is about the disk itself.
     os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(MEMORY))
+
+
+def pytest_collection_finish() -> None:
+    """Leave thousands of tests and what they import out of each collection of garbage."""
+    gc.freeze()
 
 
 @pytest.fixture

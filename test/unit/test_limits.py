@@ -43,7 +43,17 @@ def told(run: DryRun) -> list[str]:
     return [*run.notices, *run.repairs, *(f"{call.error}{call.message}" for call in run.calls)]
 
 
-@pytest.mark.parametrize("skill", [*SKILLS, *BUILTINS.values(), *STEP_BUILTINS.values()], ids=lambda skill: skill.name)
+QUICK = ("walk", "swing", "note", "wait", "save", "run", "if", "step")
+"""One of each kind of parameter and of each built-in function that holds others."""
+
+
+@pytest.mark.parametrize(
+    "skill",
+    [
+        pytest.param(skill, id=skill.name, marks=() if skill.name in QUICK else pytest.mark.slow)
+        for skill in [*SKILLS, *BUILTINS.values(), *STEP_BUILTINS.values()]
+    ],
+)
 def test_no_message_repeats_a_long_value(skill, routines: RoutineStore) -> None:  # type: ignore[no-untyped-def]
     for name in {*skill.signature.parameters, "sync", "unknown", "cond", "s", "y" * 250}:
         text = "<step><{0} {1}='{2}'/></step><step><{0} {1}='{2}'><nod/></{0}></step><{0} {1}='{2}'/>"

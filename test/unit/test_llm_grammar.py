@@ -139,10 +139,10 @@ def reading_server(parts: int, part_s: float, then_s: float) -> Iterator[str]:
 
 
 def test_the_wait_for_the_first_token_begins_when_the_prompt_is_read() -> None:
-    with reading_server(parts=3, part_s=0.8, then_s=0.0) as url:
+    with reading_server(parts=3, part_s=0.4, then_s=0.0) as url:
         began = time.monotonic()
-        text, others, error = asked(url, request_of(), grammar="llama.cpp", first_token_s=0.5)
-    assert (text, error) == ("Hello", None) and time.monotonic() - began > 2.0
+        text, others, error = asked(url, request_of(), grammar="llama.cpp", first_token_s=0.3)
+    assert (text, error) == ("Hello", None) and time.monotonic() - began > 1.0
     assert [e for e in others if isinstance(e, Reading)] == [Reading(n * 100, 300) for n in range(4)]
 
 
