@@ -31,6 +31,11 @@ def pytest_collection_finish() -> None:
     gc.freeze()
 
 
+def pytest_sessionfinish() -> None:
+    """Let all of it go."""
+    gc.unfreeze()
+
+
 @pytest.fixture
 def clock() -> Clock:
     """Stands at noon."""
