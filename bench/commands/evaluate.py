@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, get_args
 import typer
 
 from bench.commands.clea import clea
+from bench.commands.incremental import incremental
 from bench.commands.options import fail, show, words
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ SEED = 7
 
 
 bench.command("clea")(clea)
+bench.command("incremental")(incremental)
 
 
 @bench.command("typego")

@@ -95,7 +95,9 @@ class TabletopBody(ArmBody):
             away = math.dist(at[:2], (x, y))
             return "" if away < MISSED_M else f"the {first} was let go, but lies {away:.2f} m away from where it was to be"
 
-        done = self._perform([full], lambda side, q: side.hands.put_at([spot()], where, q), stop, f"put {where}", missed)
+        done = self._perform(
+            [full], lambda side, q: side.hands.put_at([spot()], where, q), stop, f"put the {first} there", missed
+        )
         self._out_of_the_way(done, stop)
         return done
 
