@@ -21,6 +21,8 @@ Joints = Sequence[float] | Vector
 
 REACHED_M, REACHED_RAD = 0.002, 0.02
 """Distance from the wished pose of the hand within which it is reached."""
+SPARE_RAD = 0.02
+"""Plans end so far within the joints' ranges, because what an arm touches pushes on."""
 SEEDS = 8
 """Starts that the inverse kinematics tries: where the arm is, then others drawn."""
 FAR_STARTS, FAR_M = 3, 0.2
@@ -64,6 +66,8 @@ class Arm:
         try:
             self._own = mujoco.MjModel.from_xml_string(f'<mujoco><include file="{model}"/></mujoco>')
             self._adr, self._world_adr = (np.array([m.joint(j).qposadr[0] for j in joints]) for m in (self._own, self._world))
+            for joint in joints:
+                self._own.joint(joint).range += (SPARE_RAD, -SPARE_RAD)
             limits = np.array([self._own.joint(j).range for j in joints])
             self._own.site(site)
         except (ValueError, KeyError) as error:

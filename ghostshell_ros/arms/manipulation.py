@@ -33,6 +33,8 @@ YAWS = (0.0, 0.8, -0.8, 1.6, -1.6, math.pi)
 LEVEL, LEVEL_YAWS = 0.6, (0.0, 0.4, -0.4, 0.8, -0.8, 1.2)
 """Ways to turn the hand about the vertical when it puts something down [rad]: from how it is, or where it points so much to the
 side (1 for level), from pointing away from the robot."""
+TILTED = 0.3
+"""A hand that points so much to the side is turned like a level one; it may yet be too steep to come in like that."""
 MOST_S = 8.0
 """Processor time that all plans for one deed may take."""
 LEANT = 0.5
@@ -135,9 +137,9 @@ class Manipulator:
 
     def _upright(self, spot: Vector, k: int) -> HandPose:
         """Return the k-th pose of the hand with which what it holds stands on a spot as it stood when it was taken."""
-        yaw = YAWS[k]
-        if _level(self._taken):  # the hand comes from the robot's side
-            out, away = _pointing(self._taken), spot - self._around.position("base_link")
+        yaw, out = YAWS[k], _pointing(self._taken)
+        if math.hypot(*out[:2]) > TILTED:  # the hand comes from the robot's side
+            away = spot - self._around.position("base_link")
             yaw = math.atan2(away[1], away[0]) - math.atan2(out[1], out[0]) + LEVEL_YAWS[k]
         return self._taken.turned(yaw, spot - _about_z(yaw) @ self._below)
 
