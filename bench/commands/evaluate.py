@@ -14,6 +14,7 @@ import typer
 
 from bench.commands.clea import clea
 from bench.commands.incremental import incremental
+from bench.commands.interactgen import interactgen
 from bench.commands.options import fail, show, words
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ SEED = 7
 
 bench.command("clea")(clea)
 bench.command("incremental")(incremental)
+bench.command("interactgen")(interactgen)
 
 
 @bench.command("typego")

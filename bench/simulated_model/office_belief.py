@@ -96,6 +96,8 @@ class Belief:
     open: set[str] = field(default_factory=set)
     done: list[tuple[str, str, str]] = field(default_factory=list)
     blocked: dict[str, list[str]] = field(default_factory=dict)
+    offers: dict[str, str] = field(default_factory=dict)
+    """What a robot offers to another."""
     asked: dict[str, int] = field(default_factory=dict)
     """How often a person who was busy was asked to be there."""
 
@@ -112,6 +114,7 @@ class Belief:
         item = given.get("item", "")
         if act.skill == "navigate_to":
             self.robot_at[agent] = given.get("place", "")
+            self.offers = {one: to for one, to in self.offers.items() if agent not in (to, self.holder(one))}
             self.open.discard(agent)
         elif act.skill == "pick_up":
             self.at[item] = f"with {agent}"
@@ -119,10 +122,13 @@ class Belief:
             for held in self.had(agent):
                 self.at[held] = f"lies {given.get('place', '')} desk"
         elif act.skill == "give":
-            if not is_robot(str(given.get("person", ""))):
+            if is_robot(str(given.get("person", ""))):
+                self.offers[item] = str(given["person"])
+            else:
                 self.at[item] = f"with {given.get('person', '')}"
                 self.done.append(("deliver", item, given.get("person", "")))
         elif act.skill == "take":
+            self.offers.pop(item, None)
             self.at[item] = f"with {agent}"
         elif act.skill == "open_locker":
             self.open.add(given.get("locker", ""))

@@ -4,7 +4,7 @@ can. Team and single agent use the same plans."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from bench.simulated_model.office_belief import Act, Belief, Robot
@@ -105,7 +105,7 @@ class Planner:
             raise StuckError(f"{', '.join(m.name for m in machines) or 'a machine for it'} cannot be used")
         who = working[0].uses[action]
         if who == "robots":
-            for robot in self._free(lambda r: r.works and r.grips(self.kind(item)) and r.carries(self.kind(item))):
+            for robot in self._free(item, lambda r: r.works and r.grips(self.kind(item)) and r.carries(self.kind(item))):
                 reached = [m for m in working if m.place in robot.places]
                 if reached and self._gets(robot, item, dry=True):
                     machine = reached[0]
@@ -138,7 +138,7 @@ class Planner:
         raise StuckError(why)
 
     def _lay(self, item: str, place: str) -> None:
-        for robot in self._free(lambda r: r.arm and place in r.places and r.carries(self.kind(item))):
+        for robot in self._free(item, lambda r: r.arm and place in r.places and r.carries(self.kind(item))):
             if self._gets(robot, item, dry=True):
                 self._gets(robot, item)
                 self._go(robot, place)
@@ -152,11 +152,14 @@ class Planner:
     def kind(self, item: str) -> str:
         return self.things[item].kind.replace(" ", "_")
 
-    def _free(self, fits: object) -> list[Robot]:
-        """Return the robots that fit and are not blocked, the least busy first; who has a thing in its hand comes last."""
-        assert callable(fits)
+    def _free(self, item: str, fits: Callable[[Robot], bool]) -> list[Robot]:
+        """Return the robots that fit and are not blocked: first the one that has the item, then the least busy, and last those
+        that have something else in their hands."""
         robots = [r for r in self.robots.values() if r.name not in self.belief.blocked and fits(r)]
-        return sorted(robots, key=lambda r: (bool(r.arm and self.belief.had(r.name)), self._load.get(r.name, 0)))
+        holder = self.belief.holder(item)
+        return sorted(
+            robots, key=lambda r: (r.name != holder, bool(r.arm and self.belief.had(r.name)), self._load.get(r.name, 0))
+        )
 
     def _available(self, person: str, *, replaceable: bool = False) -> bool:
         told = self.belief.blocked.get(person, [])
@@ -191,7 +194,7 @@ class Planner:
         if holder in self.robots and holder not in self.belief.blocked and desk in self.robots[holder].places:
             self._hand(self.robots[holder], item, person, desk)
             return
-        for robot in self._free(lambda r: desk in r.places and r.carries(kind)):
+        for robot in self._free(item, lambda r: desk in r.places and r.carries(kind)):
             if self._gets(robot, item, dry=True):
                 self._gets(robot, item)
                 self._hand(robot, item, person, desk)
@@ -200,7 +203,7 @@ class Planner:
 
     def _hand(self, robot: Robot, item: str, person: str, desk: str) -> None:
         self._go(robot, desk)
-        if robot.locker:
+        if robot.locker and robot.name not in self.belief.open:
             self._do(robot.name, "open_locker", {"locker": robot.name, "code": self.belief.codes.get(robot.name, "")}, item)
         self._do(robot.name, "give", {"item": item, "person": person}, item, person)
 
@@ -225,7 +228,7 @@ class Planner:
                 return False
             if not dry:
                 self._go(robot, machine.place)
-                if machine.name in self.belief.codes:
+                if machine.name in self.belief.codes and machine.name not in self.belief.open:
                     given = {"locker": machine.name, "code": self.belief.codes[machine.name]}
                     self._do(robot.name, "open_locker", given, item)
                 self._do(robot.name, "pick_up", {"item": item}, item)
@@ -249,10 +252,11 @@ class Planner:
             return False
         if not dry:
             self._go(robot, place)
-            if other.locker:
+            if other.locker and other.name not in self.belief.open:
                 given = {"locker": other.name, "code": self.belief.codes.get(other.name, "")}
                 self._do(other.name, "open_locker", given, item)
-            self._do(other.name, "give", {"item": item, "person": robot.name}, item, robot.name)
+            if self.belief.offers.get(item) != robot.name:
+                self._do(other.name, "give", {"item": item, "person": robot.name}, item, robot.name)
             self._do(robot.name, "take", {"item": item, "person": other.name}, item)
         return True
 
