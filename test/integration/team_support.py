@@ -8,9 +8,10 @@ import os
 import queue
 import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import yaml
@@ -130,15 +131,18 @@ class Sent:
 
 
 class Team:
-    """Two robots, `left` and `right`, and who plans for both."""
+    """Two robots, `left` and `right`, and who plans for both. `file` adds to the team's file, `params` to the planner's."""
 
-    def __init__(self, folder: Path, processes: Processes, number: str) -> None:
+    def __init__(
+        self, folder: Path, processes: Processes, number: str, file: Mapping[str, Any] = MappingProxyType({}), *params: str
+    ) -> None:
         self.name, self.left, self.right = f"team{number}", f"left{number}", f"right{number}"
         robot = folder / "worker.yaml"
         robot.write_text(ROBOT_YAML)
         self._file = folder / "team.yaml"
         robots = {self.left: str(robot), self.right: str(robot)}
-        self._file.write_text(yaml.safe_dump({"name": self.name, "robots": robots, "strategy": "relay"}))
+        self._file.write_text(yaml.safe_dump({"name": self.name, "robots": robots, "strategy": "relay", **file}))
+        self._params = params
         info = folder / "relay-1.0.dist-info"
         info.mkdir()
         (info / "METADATA").write_text("Metadata-Version: 2.1\nName: relay\nVersion: 1.0\n")
@@ -154,7 +158,7 @@ class Team:
         return self._start("skill_kernel", name, f"robot:={self._robot}")
 
     def start_planner(self) -> subprocess.Popen[bytes]:
-        return self._start("team_planner", self.name, f"team:={self._file}", "held_s:=1.5")
+        return self._start("team_planner", self.name, f"team:={self._file}", "held_s:=1.5", *self._params)
 
     def _start(self, node: str, namespace: str, *params: str) -> subprocess.Popen[bytes]:
         return self._processes.start(node, *params, env=self._env, namespace=f"/{namespace}")
@@ -165,10 +169,12 @@ class Team:
 
 
 @contextmanager
-def team_up(folder: Path, number: str) -> Iterator[tuple[Team, Person, Gate, Gate]]:
+def team_up(
+    folder: Path, number: str, file: Mapping[str, Any] = MappingProxyType({}), *params: str
+) -> Iterator[tuple[Team, Person, Gate, Gate]]:
     """Bring a team up and wait until a person can give it tasks."""
     processes = Processes("/")
-    team = Team(folder, processes, number)
+    team = Team(folder, processes, number, file, *params)
     person, left, right = Person(team.name), Gate(team.left), Gate(team.right)
     with NodeHost((person, left, right)) as host:
         host.start()

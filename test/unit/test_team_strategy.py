@@ -215,7 +215,7 @@ def test_somebody_else_is_asked_instead_and_told_who_named_them() -> None:
         {**SIGN, "REVIEW": [], Layer.ASSIGNER: [ASK_LI]}, replies={"Li": ["ask Bo instead"], "Bo": ["yes", "done"]}
     ).run()
     assert ends(office)[0] == 0 and [who for who, _ in office.requests()] == ["Li", "Bo", "Bo"]
-    assert office.asked[1].arguments["why"] == "Wang needs it today Li named you."
+    assert office.asked[1].arguments["why"] == "Wang needs it today; Li named you"
 
 
 def test_later_is_asked_again_later_and_silence_ends_in_a_bounded_time() -> None:

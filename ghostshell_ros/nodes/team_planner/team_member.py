@@ -95,6 +95,9 @@ class TeamMember:
         self.halted, self.halt_cause = False, ""
         self._halts = 0
         """Halts that the gate has not answered yet."""
+        self._owed: dict[str, str] = {}
+        """What the kernel has not been told to end, because nothing reaches it: functions by their process there."""
+        self._telling = False
         self._link = KernelLink(node, ready_s=settings.ready_s, silence_s=settings.silence_s, namespace=name)
         self._gate = GateClient(node, on_problem, namespace=name)
         self._leases = ServiceClient(node, ProcessLease, f"/{name}/skill_kernel/process_lease")
@@ -152,8 +155,27 @@ class TeamMember:
         self._ask("RESUME", call, cause, answered)
 
     def ready(self) -> bool:
-        """Return whether the kernel answers. Asking proves the way there and back before the first call needs it."""
-        return self._link.ready() and self._leases.proven
+        """Return whether the kernel answers. Asking proves the way there and back before the first call needs it. A robot that
+        is back is told first what has been given up without it."""
+        found = self._link.ready() and self._leases.proven
+        if found and self._owed:
+            self._tell_owed()
+        return found and not self._owed
+
+    def _tell_owed(self) -> None:
+        """Tell the kernel to end what was given up while nothing reached it: nobody waits for it any more."""
+        if self._telling:
+            return
+        process_id, function = next(iter(self._owed.items()))
+        self._telling = True
+
+        def answered(answer: Any) -> None:
+            self._telling = False
+            if answer is not None:
+                del self._owed[process_id]
+                self._write(Notice(function=function, text=f"{self.name} is back, and was told that {function} is over"))
+
+        self._lease("END", process_id, "it was given up while the robot was out of reach", answered)
 
     def _try(self, call: TeamCall) -> None:
         if call.waits and not self._paused(call.process_id):
@@ -242,6 +264,8 @@ class TeamMember:
         if call is None:
             return
         lost = result.code == CallCode.KERNEL_UNAVAILABLE
+        if lost and not call.stopping and call.begun_s < 0:
+            self._owed[call.spec.process_id] = call.spec.function  # it may still get there
         if call.stopping or result.outcome is Outcome.REFUSED or (lost and call.begun_s < 0):
             self._end(call, result)
         elif lost:
@@ -255,14 +279,18 @@ class TeamMember:
 
         def answered(answer: Any) -> None:
             if answer is None:
+                self._owed[call.spec.process_id] = call.spec.function
                 self.halt(f"the skill kernel did not confirm the end of {call.spec.function}: {cause}")
             then()
 
         self._ask("END", call, cause, answered)
 
     def _ask(self, command: str, call: TeamCall, cause: str, then: Callable[[Any], None]) -> None:
+        self._lease(command, call.spec.process_id, cause, then)
+
+    def _lease(self, command: str, process_id: str, cause: str, then: Callable[[Any], None]) -> None:
         Request = ProcessLease.Request
-        request = Request(command=getattr(Request, command), process_id=call.spec.process_id, cause=cause)
+        request = Request(command=getattr(Request, command), process_id=process_id, cause=cause)
         request.rank = Request.SCHEDULER
         self._leases.ask(request, then, deadline_s=ANSWER_S)
 

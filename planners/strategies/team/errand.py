@@ -92,7 +92,7 @@ class Errand:
 
     def _ask(self) -> None:
         if not self._dropped:
-            named = f" {self._asked[-2]} named you." if len(self._asked) > 1 else ""
+            named = f"; {self._asked[-2]} named you" if len(self._asked) > 1 else ""
             self._request = self._make(self._step.words, REQUEST, "team.answer_s", self._replied, named)
 
     def _make(
