@@ -70,6 +70,13 @@ class Mapper:
         if unknown:
             raise SkillDefinitionError(f"builtin_names: there is no built-in '{unknown[0]}'; known: {', '.join(BUILTINS)}")
 
+    def fault(self, name: str, attrs: Mapping[str, str]) -> str:
+        """Return what is wrong with a call as a stream would write it, "" when it can be performed."""
+        mapped = self.map(name, attrs)
+        if mapped is None:
+            return f"there is no function '{name}'"
+        return mapped.message if isinstance(mapped, Refusal) else ""
+
     def map(self, name: str, attrs: Mapping[str, str], *, strict: bool = False) -> Mapped | Refusal | None:
         """Return what a start tag or an empty-element tag stands for, None for one that only wraps others: its children run as
         if it were not there. Never raises for what a model wrote. Unless `strict`, a value that can only mean one that fits is

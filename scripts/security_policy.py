@@ -48,19 +48,25 @@ HEARD = ["events/calls", "events/models", "events/notices", "events/processes", 
 FOREIGN = ["/*/processes", "/*/observation", "/*/events/calls", "/*/events/notices", "/*/events/processes"]
 SHOWN = [
     *(f"/*/{name}" for name in (*HEARD, "processes", "plans", "step_queue", "llm_chunks", "observation", "kernel_state")),
-    *(f"/*/{name}" for name in ("halted", "halt_cause", "questions", "prescriptions", "reflex_states", "driver_states")),
+    *(
+        f"/*/{name}"
+        for name in ("halted", "halt_cause", "questions", "prescriptions", "reflex_states", "driver_states", "learned")
+    ),
     *("/*/scheduler_heartbeat", "/*/camera/image_raw", "/*/face/image_raw", "/*/film/image_raw", "/diagnostics"),
 ]
 ASKED = [
     *(f"/*/{name}" for name in ("control_process", "control_halt", "request_halt", "compile_reflex", "prescribe")),
     *("/*/answer_question", "/*/list_skills", "/*/process_scheduler/get_parameters", "/*/team_planner/get_parameters"),
-    "/query_memory",
+    *("/query_memory", "/learn"),
 ]
 MAY_BE: Mapping[str, Mapping[tuple[str, str], list[str]]] = {
     "sim": {("topics", "publish"): ["/clock"]},
     "observer": {("topics", "subscribe"): ["/tf"]},
     "skill_kernel": {("topics", "subscribe"): ["/tf", "camera/image_raw"]},
-    "action_planner": {("topics", "subscribe"): ["camera/image_raw"], ("services", "request"): ["/query_memory"]},
+    "action_planner": {
+        ("topics", "subscribe"): ["camera/image_raw", "learned"],
+        ("services", "request"): ["/query_memory", "/learn"],
+    },
     "task_planner": {
         ("topics", "subscribe"): [*HEARD, "kernel_state", "observation", "processes"],
         ("services", "request"): ["/query_memory"],
@@ -68,7 +74,11 @@ MAY_BE: Mapping[str, Mapping[tuple[str, str], list[str]]] = {
     "team_planner": {("services", "request"): ["/query_memory"]},
     "base_driver": {("topics", "subscribe"): ["cmd_vel_nav2"], ("actions", "call"): ["navigate_to_pose"]},
     "move_joints_driver": {("actions", "call"): ["move_action"]},
-    "/memory": {("topics", "subscribe"): FOREIGN, ("services", "reply"): ["/query_memory"]},
+    "/memory": {
+        ("topics", "subscribe"): FOREIGN,
+        ("topics", "publish"): ["/*/learned"],
+        ("services", "reply"): ["/query_memory", "/learn"],
+    },
     "/dashboard": {
         ("topics", "subscribe"): SHOWN,
         ("topics", "publish"): ["/*/sender_heartbeat"],
@@ -94,7 +104,7 @@ WAYS: Mapping[Act, Mapping[tuple[str, str], list[str]]] = {
     Act.APPROVE: {("services", "request"): ["compile_reflex"]},
     Act.INSTRUCT: {
         ("services", "request"): [
-            *("control_process", "prescribe", "compile_reflex", "skill_kernel/reload_skills", "answer_question")
+            *("control_process", "prescribe", "compile_reflex", "skill_kernel/reload_skills", "answer_question", "/learn")
         ],
         ("topics", "publish"): ["instruction", "/instruction", "prescription", "answer", "cmd_vel"],
         ("actions", "call"): ["run_task"],

@@ -152,6 +152,14 @@ class MemoryCode(IntEnum):
     MEMORY_UNAVAILABLE = 565
 
 
+class LearnCode(IntEnum):
+    """Why a lesson was not proposed, confirmed or taken back (constants of Learn.srv)."""
+
+    NONE = 0
+    NOT_PERMITTED = 504
+    NOT_LEARNED = 566
+
+
 class ReflexCode(IntEnum):
     """Why something asked of the reflexes was not done (constants of CompileReflex.srv)."""
 

@@ -26,7 +26,7 @@ class Act(str, Enum):
 
     LOOK = "see states and shared memories, and test a reflex"
     HALT = "halt"
-    INSTRUCT = "instruct, pause and end tasks, answer questions, keep tasks and guidelines, propose reflexes"
+    INSTRUCT = "instruct, pause and end tasks, answer questions, keep tasks and guidelines, teach, propose reflexes"
     PRIVATE = "see private memories"
     CLEAR = "clear a halt"
     SWITCH_OFF = "disable or remove a reflex"

@@ -22,6 +22,7 @@ _COMMANDS = {
     "watch": "observe watch",
     "prescriptions": "prescribe task guideline reflex",
     "memory": "memory",
+    "learned": "learned",
     "page": "page",
     "mcp": "mcp",
     "foxglove": "foxglove",

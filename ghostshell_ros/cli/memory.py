@@ -51,7 +51,7 @@ def query(
     """Ask the memory, or list records, newest first."""
     from planners.memory.answers import clock
 
-    with _memory(data_dir, model) as opened:
+    with opened_memory(data_dir, model) as opened:
         if question:
             answer = opened.ask(question, robot=robot, limit=limit)
             print(answer.text)
@@ -73,7 +73,7 @@ def export(
     """Write all records, one a line; forgotten ones are marked, so that an import forgets them elsewhere too."""
     from planners.memory.exchange import export_lines
 
-    with _memory(data_dir) as opened:
+    with opened_memory(data_dir) as opened:
         lines = export_lines(opened.store, lambda r: not kind or r.kind in kind)
         if str(file) == "-":
             for line in lines:
@@ -100,7 +100,7 @@ def import_(
     """Take over an export. Doing it twice changes nothing more."""
     from planners.memory.exchange import MAX_LINE, import_lines
 
-    with _memory(data_dir, make=True) as opened:
+    with opened_memory(data_dir, make=True) as opened:
         done = import_lines(opened.store, iter(lambda: file.readline(MAX_LINE + 1), ""))
     print(f"{done.new} records are new, {done.known} were there already")
 
@@ -122,7 +122,7 @@ def forget(
     """Erase records and all that was made of them: those named, or all that fit the options."""
     if not ids and not any((robot, kind, since, until, room, text, sender)):
         fail("name records by their ids, or say which by the options", command="memory")
-    with _memory(data_dir) as opened:
+    with opened_memory(data_dir) as opened:
         if ids:
             doomed = [r.id for r in opened.store.get(ids) if not r.revoked_s]
         else:
@@ -143,7 +143,7 @@ def forget(
 @memory.command("stats")
 def stats(data_dir: DataDir = "") -> None:
     """Show how much there is."""
-    with _memory(data_dir) as opened:
+    with opened_memory(data_dir) as opened:
         found = opened.stats()
         size = found.pop("bytes")
         for what, count in found.items():
@@ -152,7 +152,7 @@ def stats(data_dir: DataDir = "") -> None:
 
 
 @contextmanager
-def _memory(data_dir: str, model: str = "", *, make: bool = False) -> Iterator[Memory]:
+def opened_memory(data_dir: str, model: str = "", *, make: bool = False, command: str = "memory") -> Iterator[Memory]:
     """Open the memory's file; end the command with status 2 where that is not possible."""
     from ghostshell_ros.runtime.data import data_folder
     from planners.memory import Memory, Store, StoreError
@@ -161,7 +161,7 @@ def _memory(data_dir: str, model: str = "", *, make: bool = False) -> Iterator[M
 
     path = data_folder(data_dir) / "memory" / "memory.sqlite3"
     if not path.exists() and not make:
-        fail(f"there is no memory in {path}; start a robot, or name its folder by --data-dir", command="memory")
+        fail(f"there is no memory in {path}; start a robot, or name its folder by --data-dir", command=command)
     try:
         embedder = Embedder(model) if model else None
         opened = Memory(Store(path), wall=time.time, embedder=embedder, background=False)
@@ -172,7 +172,7 @@ def _memory(data_dir: str, model: str = "", *, make: bool = False) -> Iterator[M
         finally:
             opened.close()
     except (StoreError, ExchangeError, OSError, ValueError) as error:
-        fail(error, command="memory")
+        fail(error, command=command)
 
 
 def _query(kind: list[str] | None, since: str, until: str, **fields: Any) -> Query:

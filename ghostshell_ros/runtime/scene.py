@@ -10,7 +10,6 @@ from ghostshell.msg import Observation as ObservationMsg
 from rclpy.serialization import deserialize_message
 from sensor_msgs.msg import Image as ImageMsg
 
-from function_tokens.mapper import Refusal
 from ghostshell_ros.runtime.node import RuntimeNode
 from ghostshell_ros.runtime.robot_setup import RobotSetup
 from ghostshell_ros.wire.images import to_pixels
@@ -110,10 +109,7 @@ class Scene:
 
     def check(self, name: str, attributes: Mapping[str, str]) -> str:
         """Return what is wrong with a function and its attributes, or ""."""
-        mapped = self._robot.mapper.map(name, attributes)
-        if mapped is None:
-            return f"there is no function '{name}'"
-        return mapped.message if isinstance(mapped, Refusal) else ""
+        return self._robot.mapper.fault(name, attributes)
 
     def system_prompt(self, make: Callable[[RobotFacts], str]) -> str:
         """Return the prompt that `make` builds of the robot. It takes milliseconds, so each is kept until the skills change."""

@@ -30,16 +30,16 @@ _TOLD = ("correction", "level", "better", "state", "by", "why")
 
 
 class LessonBook(LearnedStore):
-    """Keep the lessons of one robot in the memory's file. `wall` is the time in seconds since 1970. May be used from any
+    """Keep the lessons of `robot` in the memory's file. `wall` is the time in seconds since 1970. May be used from any
     thread, and beside another program that uses the file."""
 
     def __init__(self, store: Store, robot: str, *, wall: Callable[[], float]) -> None:
-        self._store, self._robot, self._wall = store, robot, wall
+        self._store, self.robot, self._wall = store, robot, wall
 
     def lessons(self) -> Sequence[Lesson]:
         try:
             with self._store.reading() as file:
-                return [_lesson(record) for record in _kept(file, self._robot)]
+                return [_lesson(record) for record in _kept(file, self.robot)]
         except StoreError:
             return ()
 
@@ -48,8 +48,8 @@ class LessonBook(LearnedStore):
             raise LearnedError(f"a lesson has 1 to {MAX_LESSON} characters, not {len(proposal.text)}; correct a shorter task")
 
         def keep(file: sqlite3.Connection) -> int:
-            if len(_kept(file, self._robot)) >= MAX_KEPT:
-                raise _refused(f"there are {MAX_KEPT} lessons of {self._robot}; forget some: ghostshell memory forget")
+            if len(_kept(file, self.robot)) >= MAX_KEPT:
+                raise _refused(f"there are {MAX_KEPT} lessons of {self.robot}; forget some: ghostshell memory forget")
             return self._insert(file, proposal)
 
         return int(self._do(keep))
@@ -96,15 +96,15 @@ class LessonBook(LearnedStore):
             "of": of,
         }
         kind, now_s = proposal.kind.value, self._wall()
-        text = f"{self._robot} learned from “{shown(proposal.correction, 200)}”: {shown(proposal.better, 300)}"
-        origin = Provenance(self._robot, proposal.source, proposal.process, proposal.sender, proposal.door)
-        key = f"{kind}:{self._robot}:{secrets.token_hex(8)}"
+        text = f"{self.robot} learned from “{shown(proposal.correction, 200)}”: {shown(proposal.better, 300)}"
+        origin = Provenance(self.robot, proposal.source, proposal.process, proposal.sender, proposal.door)
+        key = f"{kind}:{self.robot}:{secrets.token_hex(8)}"
         return insert(file, [Record(Tier.M3, kind, now_s, text, data, origin, key=key, parents=_parents(of))])[0]
 
     def _find(self, file: sqlite3.Connection, lesson: int) -> tuple[Record, Lesson]:
-        found = [r for r in by_ids(file, [lesson]) if r.kind in KINDS and r.provenance.robot == self._robot and not r.revoked_s]
+        found = [r for r in by_ids(file, [lesson]) if r.kind in KINDS and r.provenance.robot == self.robot and not r.revoked_s]
         if not found:
-            raise _refused(f"{self._robot} has no lesson {lesson}; ghostshell learned list shows those that it has")
+            raise _refused(f"{self.robot} has no lesson {lesson}; ghostshell learned list shows those that it has")
         return found[0], _lesson(found[0])
 
     def _change(self, file: sqlite3.Connection, record: Record, state: State, who: str, why: str = "") -> None:
@@ -114,7 +114,7 @@ class LessonBook(LearnedStore):
 
     def _take_back(self, file: sqlite3.Connection, lesson: int, who: str, why: str) -> None:
         """Revoke a lesson that is not revoked, and the functions that came with it."""
-        came_with = [r for r in _kept(file, self._robot) if r.data.get("of") == lesson]
+        came_with = [r for r in _kept(file, self.robot) if r.data.get("of") == lesson]
         for record in (*by_ids(file, [lesson]), *came_with):
             if record.data.get("state") != State.REVOKED.value and not record.revoked_s:
                 reason = why if record.id == lesson else WITH_ITS_LESSON.format(lesson)
@@ -125,6 +125,13 @@ class LessonBook(LearnedStore):
             return self._store.do(job).result(WRITTEN_S)
         except StoreError as error:
             raise LearnedError(str(error)) from error
+
+
+def robots_that_learned(store: Store) -> list[str]:
+    """Return the robots of which there are lessons. Raises StoreError."""
+    with store.reading() as file:
+        where = f"kind IN ({', '.join('?' * len(KINDS))}) AND revoked = 0"
+        return sorted(robot for (robot,) in file.execute(f"SELECT DISTINCT robot FROM record WHERE {where}", KINDS))
 
 
 def _kept(file: sqlite3.Connection, robot: str) -> list[Record]:

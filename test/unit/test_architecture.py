@@ -26,6 +26,7 @@ CODE_OWNERS = {
     "AskCode": "action/AskHuman.action",
     "AnswerCode": "srv/AnswerQuestion.srv",
     "ReflexCode": "srv/CompileReflex.srv",
+    "LearnCode": "srv/Learn.srv",
 }
 """Interfaces that define the numbers of each enumeration of error codes."""
 

@@ -12,6 +12,7 @@ from rclpy.task import Future
 from ghostshell_ros.nodes.action_planner.planned_process import PlannedProcess, RobotDesk
 from ghostshell_ros.runtime.data import data_folder
 from ghostshell_ros.runtime.layer_model import LayerModel, ModelBudget
+from ghostshell_ros.runtime.lesson_client import LessonClient
 from ghostshell_ros.runtime.matched_publisher import MatchedPublisher
 from ghostshell_ros.runtime.model_setup import (
     ANSWER,
@@ -102,7 +103,17 @@ class ActionPlanner(RuntimeNode):
         memory = RecollectionClient(self, thinks=thinks)
         folder = data_folder(self.get_parameter("data_dir").value) / robot.config.name
         self._desk = RobotDesk(
-            self, self._models, self._events, settings, self._judge, memory, folder, self._scene, chunks, self._stop
+            self,
+            self._models,
+            self._events,
+            settings,
+            self._judge,
+            memory,
+            folder,
+            self._scene,
+            chunks,
+            self._stop,
+            learned=LessonClient(self) if thinks else None,
         )
         self._scheduler_interrupt = ServiceClient(self, Interrupt, "channel_scheduler/interrupt")
         self.create_subscription(ProcessArray, "processes", self._process_states, LATCHED)

@@ -5,14 +5,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
-from ghostshell.srv import AnswerQuestion, CompileReflex, ControlHalt, ControlProcess, Prescribe, QueryMemory
+from ghostshell.srv import AnswerQuestion, CompileReflex, ControlHalt, ControlProcess, Learn, Prescribe, QueryMemory
 
 from ghostshell_ros.nodes.dashboard.access import Visitor
 from ghostshell_ros.nodes.dashboard.robot_link import RobotLink
 from ghostshell_ros.nodes.dashboard.robot_services import TRIED_S, RobotServices, Then
 from ghostshell_ros.nodes.dashboard.state import State
+from ghostshell_ros.runtime.lesson_client import LEARN
 from ghostshell_ros.runtime.node import RuntimeNode
 from ghostshell_ros.runtime.recollection import MEMORY
 from ghostshell_ros.runtime.service_client import ServiceClient
@@ -21,6 +23,8 @@ from ghostshell_ros.wire.values import ros_text, seconds
 from skill_kernel.roles import ACT_OF, Act
 
 SILENT = "{} does not answer; whether it was done is not known: look at the state"
+MEMORYS_NAME = "the memory"
+_PATIENT = {"deadline_s": TRIED_S, "wait_s": TRIED_S}
 RECORDS = 20
 """Sources that an answer of the memory shows at most."""
 ACTS: dict[str, Act] = {
@@ -40,7 +44,8 @@ class Acts:
 
     def __init__(self, node: RuntimeNode, robots: Mapping[str, RobotLink]) -> None:
         self._node, self._robots = node, robots
-        self._memory: ServiceClient | None = None
+        self._asked: dict[str, ServiceClient] = {}
+        """Services of the memory, by name."""
 
     def do(self, visitor: Visitor, act: str, robot: str, about: Mapping[str, Any], seen: State, then: Then) -> None:
         """Do an act for a visitor, who was shown the state `seen`."""
@@ -102,6 +107,11 @@ class Acts:
             if action == "approve":  # what was shown, and nothing else
                 request.sentence, request.source = rule["text"], dict(rule["detail"])["code"]
             services.ask("compile_reflex", request, role, lambda answer: _tell(answer, services.name, then))
+        elif kind == "learned":
+            command = {"approve": Learn.Request.CONFIRM, "revoke": Learn.Request.REVOKE}[action]
+            told = Learn.Request(command=command, robot=services.name, id=int(name), who=f"page ({visitor.name})")
+            signed_by = signed(self._node, LEARN, told, role)
+            self._of_memory(Learn, LEARN).ask(signed_by, partial(_tell, whose=MEMORYS_NAME, then=then), **_PATIENT)
         else:
             given = Prescribe.Request(name=name, author=f"page ({visitor.name})", kind=Prescribe.Request.ANY)
             given.command = getattr(Prescribe.Request, action.upper())
@@ -110,15 +120,13 @@ class Acts:
     # -- memory -------------------------------------------------------------------------------------------------------
 
     def _ask_memory(self, visitor: Visitor, services: RobotServices, question: str, then: Then) -> None:
-        if self._memory is None:
-            self._memory = ServiceClient(self._node, QueryMemory, MEMORY)
         request = QueryMemory.Request(question=ros_text(question), robot=services.name, limit=RECORDS)
         if not visitor.refusal(Act.PRIVATE):
             request = signed(self._node, MEMORY, request, visitor.signs(Act.PRIVATE))
 
         def answered(answer: Any) -> None:
             if answer is None or not answer.success:
-                _tell(answer, "the memory", then)
+                _tell(answer, MEMORYS_NAME, then)
                 return
             sources = [
                 {"id": r.id, "time": seconds(r.time), "kind": r.kind, "robot": r.robot, "room": r.room, "text": r.text}
@@ -126,13 +134,21 @@ class Acts:
             ]
             then(True, json.dumps({"answer": answer.answer, "note": answer.note, "sources": sources}, ensure_ascii=False))
 
-        self._memory.ask(request, answered, deadline_s=TRIED_S, wait_s=TRIED_S)
+        self._of_memory(QueryMemory, MEMORY).ask(request, answered, **_PATIENT)
+
+    def _of_memory(self, kind: Any, name: str) -> ServiceClient:
+        """Return the client of a service of the memory, which all robots share."""
+        if name not in self._asked:
+            self._asked[name] = ServiceClient(self._node, kind, name)
+        return self._asked[name]
 
 
 def _act_on(kind: str, action: str) -> Act | None:
     """Return what an action on a rule is by the table of roles; None for one that there is not."""
     if kind == "reflex":
         return ACT_OF.get(action.upper()) if action in ("test", "approve", "enable", "disable", "remove") else None
+    if kind == "learned":
+        return Act.INSTRUCT if action in ("approve", "revoke") else None
     return Act.INSTRUCT if action in ("enable", "disable", "remove", "run") else None
 
 

@@ -11,6 +11,7 @@ from typing import Any
 from diagnostic_msgs.msg import DiagnosticArray
 from ghostshell.msg import (
     KernelState,
+    LessonArray,
     LlmChunk,
     Observation,
     Plan,
@@ -44,6 +45,9 @@ TASK, GUIDELINE = 0, 1
 REFLEX_STATES = ("proposed", "approved", "disabled")
 REFLEX_ACTIONS = (("test", "approve", "remove"), ("test", "disable", "remove"), ("test", "enable", "remove"))
 """Actions on a reflex by its state: proposed, approved, disabled."""
+LESSON_STATES = ("proposed", "confirmed", "revoked")
+LESSON_ACTIONS = (("approve", "revoke"), ("revoke",), ("approve",))
+"""Actions on a lesson by its state: proposed, confirmed, revoked."""
 _USAGE = [f.name for f in fields(LayerUsage)]
 
 
@@ -175,6 +179,10 @@ class RobotReader:
         for kind, name in ((GUIDELINE, "guideline"), (TASK, "task")):
             self.page.rules(name, [_prescription(p) for p in message.prescriptions if p.kind == kind])
 
+    def learned(self, message: LessonArray) -> None:
+        """Take what it learned from corrections."""
+        self.page.rules("learned", list(map(_lesson, message.lessons)))
+
     def routines(self, routines: Iterable[Routine]) -> None:
         """Take the routines that it was taught."""
         same = {"state": "kept", "actions": []}
@@ -217,6 +225,25 @@ def _prescription(one: Any) -> dict[str, Any]:
     }
 
 
+def _lesson(lesson: Any) -> dict[str, Any]:
+    detail = [
+        ["code", lesson.text[:MAX_TEXT]],
+        ["changes", lesson.better],
+        ["level", lesson.level],
+        ["said by", lesson.sender],
+        ["changed by", lesson.by],
+        ["note", lesson.why],
+        ["contradicts", ", ".join(map(str, lesson.contradicts))],
+    ]
+    return {
+        "name": str(lesson.id),
+        "text": lesson.correction,
+        "state": LESSON_STATES[lesson.state],
+        "detail": [line for line in detail if line[1]],
+        "actions": list(LESSON_ACTIONS[lesson.state]),
+    }
+
+
 @dataclass(frozen=True)
 class Feed:
     """Name a topic below a robot, and how it is read. One that is `kept` tells the story: it is heard while nobody looks."""
@@ -241,6 +268,7 @@ FEEDS = (
     Feed(DRIVER_STATES, DiagnosticArray, LATCHED, RobotReader.drivers),
     Feed("reflex_states", ReflexStateArray, LATCHED, RobotReader.reflexes),
     Feed("prescriptions", PrescriptionArray, LATCHED, RobotReader.prescriptions),
+    Feed("learned", LessonArray, LATCHED, RobotReader.learned),
 )
 TEAM_FEEDS = (Feed("kernel_state", KernelState, LATCHED, RobotReader.team_state, kept=True),)
 """Topics that a team has besides."""

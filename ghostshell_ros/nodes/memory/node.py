@@ -14,6 +14,7 @@ from typing import IO, Any
 from ghostshell.msg import MemoryRecord, Observation, ProcessArray
 from ghostshell.srv import QueryMemory
 
+from ghostshell_ros.nodes.memory.lesson_server import LessonServer
 from ghostshell_ros.runtime.data import data_folder
 from ghostshell_ros.runtime.node import Health, Level, RuntimeNode
 from ghostshell_ros.runtime.signing import Doorkeeper
@@ -119,6 +120,7 @@ class MemoryNode(RuntimeNode):
             # One that stands by must not answer in the place of the one that knows.
             self._door = Doorkeeper(self, "query_memory")
             self.create_service(QueryMemory, "query_memory", self._query)
+            self._lessons = LessonServer(self, store, lambda: self._listeners, self._pool)
         for robot in self._robots or self._found():
             if robot not in self._listeners:
                 self._listeners[robot] = RobotListener(self, robot, self._memory.put, period_s=self._period_s)
