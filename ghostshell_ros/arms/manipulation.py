@@ -205,10 +205,12 @@ class Manipulator:
         pose = self.arm.hand(q)
         for goal in (pose.back(NEAR_M), pose.moved((0.0, 0.0, NEAR_M))):
             try:
-                away = Move(self.arm.line(q, [goal], touched), SLOW)
+                path = self.arm.line(q, [goal], touched)
             except ArmError:
                 continue
-            return [away] if self.held else [Grip(True), away]
+            if not self.arm.touched(path[-1]):
+                away = Move(path, SLOW)
+                return [away] if self.held else [Grip(True), away]
         raise ArmError(f"the arm touches {touched[0]} and finds no way off it; move it back by hand")
 
     # -- one try ------------------------------------------------------------------------------------------------------
@@ -261,7 +263,10 @@ class Manipulator:
 
         def along(way: Sequence[HandPose]) -> list[Vector]:
             off = self.arm.line(q, way[:1], allowed)
-            return off + self.arm.line(off[-1], way[1:], beside)[1:]
+            path = off + self.arm.line(off[-1], way[1:], beside)[1:]
+            if hit := self.arm.touched(path[-1]):
+                raise ArmError(f"the arm does not come off {hit}")
+            return path
 
         for way in ways[:-1]:
             try:
