@@ -5,6 +5,7 @@ import math
 from typing import Any
 
 from planners.language.questions import readable
+from planners.memory import graph
 from planners.memory.records import NOWHERE, Kind, Provenance, Record, Spot, Tier
 from planners.scene import IN_SIGHT_S
 from skill_kernel.codes import Outcome
@@ -16,6 +17,10 @@ SHOWN = 500
 """Characters of an instruction, a message or a spoken text that a sentence keeps."""
 OWN = frozenset({"query_memory"})
 """Calls that ask the memory itself: their answers are no new knowledge."""
+FACTS = "facts"
+"""Provenance of what an agent of a team has told of the world."""
+NODES = frozenset({"person", "place", "object", "facility", "robot"})
+PLACING = frozenset({"in", "at", "on", "near", "is in", "is at", "在"})
 PLACE_ARGUMENT = "waypoint"
 """A call with this argument that is done has brought the robot to that place."""
 
@@ -91,10 +96,24 @@ class Recorder:
         return found
 
     def event(self, name: str, time_s: float, text: str, process_id: str = "") -> list[Record]:
-        """Return something that a person should know of: a notice, a halt, an interrupt."""
-        who = Provenance(self._robot, "events", process_id)
+        """Return something that a person should know of: a notice, a halt, an interrupt; or an edge of the graph, a fact."""
+        who = Provenance(self._robot, FACTS if name == "fact" else "events", process_id)
+        if name == "fact":
+            return _fact(text, time_s, who)
         said = f"{self._robot}: {readable(name)}{f', {text[:SHOWN]}' if text else ''}"
         return [Record(Tier.M1, Kind.EVENT, time_s, said, {"event": name}, who, self._spot)]
+
+
+def _fact(text: str, time_s: float, who: Provenance) -> list[Record]:
+    """Return the nodes and the edge of a fact, `person:Li|in|place:lab`; none for what is no fact. A name without a type is an
+    object, or a place where something is in or at it."""
+    subject, name, target = (part.strip()[:SHOWN] for part in (*text.split("|"), "", "", "")[:3])
+    if not (subject and name and target):
+        return []
+    usual = {subject: "object", target: "place" if name.casefold() in PLACING else "object"}
+    nodes = [one.split(":", 1) if one.partition(":")[0] in NODES else [usual[one], one] for one in (subject, target)]
+    edge = graph.relation(*(":".join(nodes[0]), name, ":".join(nodes[1])), time_s, provenance=who)
+    return [*(graph.entity(of, called, time_s, provenance=who) for of, called in nodes if called.strip()), edge]
 
 
 def _thing(thing: SeenObject) -> dict[str, Any]:

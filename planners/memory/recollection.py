@@ -9,6 +9,7 @@ from operator import itemgetter
 
 from planners.language.questions import MAX_QUESTION, names, read, readable, times_in
 from planners.memory.answers import Answer, age, clock, is_evidence, sight
+from planners.memory.experience import FACTS
 from planners.memory.query import MAX_LIMIT, Query, tells_of
 from planners.memory.records import MAX_TIME_S, Kind, Record, Viewer
 from planners.memory.schema import select
@@ -51,6 +52,11 @@ class Recollection:
         # The newest of each thing first: one thing that is often seen must not leave no room for another.
         ranked = [told for name in named for told in enumerate(self._about(name, known))]
         yield from (told for _, told in sorted(ranked, key=itemgetter(0)))
+        facts = [r for r in self._find(Query(kinds=(Kind.RELATION.value,), limit=MAX_LIMIT)) if r.provenance.source == FACTS]
+        for fact in facts:
+            ends = (str(fact.data[end]).partition(":")[2] for end in ("subject", "object"))
+            if any(names(self._task, name) for name in ends):
+                yield self._dated(fact, fact.text), [fact]
         for note in self._find(Query(self._task, (Kind.NOTE.value,))):
             if tells_of(note.text, self._task) and is_evidence(note):
                 yield self._dated(note, note.text), [note]

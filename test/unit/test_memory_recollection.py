@@ -10,7 +10,8 @@ from memory_kit import NOON, settle
 from memory_model import observation
 
 from bench.reading import read_blocks
-from planners.memory import Kind, Memory, Provenance, Record, Tier, Viewer, Visibility
+from planners.memory import Kind, Memory, Provenance, Query, Record, Tier, Viewer, Visibility
+from planners.memory.experience import Recorder
 from planners.models.base import tokens_in
 from planners.prompts.prompt import remembered
 
@@ -112,3 +113,22 @@ def test_private_records_are_shown_to_their_owner_alone(memory: Memory) -> None:
     assert lines(memory, "find the ball", viewer=Viewer("kalos", "p2")) == []
     (line,) = lines(memory, "find the ball", viewer=Viewer("coco", "p2"))
     assert "coco saw a ball" in line
+
+
+def test_what_a_team_tells_of_the_world_is_an_edge_of_the_graph_and_remembered_for_a_task(memory: Memory) -> None:
+    recorder = Recorder("office")
+    for ago_s, text in (
+        (600.0, "person:Wang|owns|laptop"),
+        (60.0, "person:Li|in|meeting_room"),
+        (30.0, "no fact"),
+        (5.0, "a|b|"),
+    ):
+        memory.put(*recorder.event("fact", NOON - ago_s, text, "p1")).result()
+    kept = {record.key for record in memory.recall(Query(kinds=("entity", "relation"))).sources}
+    assert kept == {
+        *("entity:person:Wang", "entity:object:laptop", "relation:person:Wang|owns|object:laptop"),
+        *("entity:person:Li", "entity:place:meeting_room", "relation:person:Li|in|place:meeting_room"),
+    }
+    (line,) = lines(memory, "bring Wang's laptop")
+    assert "Wang owns laptop" in line and "(10 min ago)" in line
+    assert ["Li in meeting room" in line for line in lines(memory, "go to Li")] == [True]

@@ -25,10 +25,18 @@ def _several(value: Any) -> Any:
 _Steps = Annotated[list[Annotated[int, Field(ge=1)]], BeforeValidator(_several)]
 
 
+_READ = ConfigDict(extra="ignore", strict=True, frozen=True)
+
+
 class Answer(BaseModel):
     """Hold an agent's answer. Keys that nobody asked for are passed over."""
 
-    model_config = ConfigDict(extra="ignore", strict=True, frozen=True)
+    model_config = _READ
+
+    @property
+    def told(self) -> str:
+        """Return it as a person reads it."""
+        raise NotImplementedError
 
 
 class Clarity(Answer):
@@ -46,6 +54,10 @@ class Clarity(Answer):
             raise ValueError("question must be there exactly where clear is false")
         return self
 
+    @property
+    def told(self) -> str:
+        return self.question or ("watches from now on" if self.standing else "it is clear")
+
 
 class Review(Answer):
     """Hold the manager's reflection: whether what was done had the desired outcome, why, and a summary (RF_t)."""
@@ -54,9 +66,15 @@ class Review(Answer):
     thought: _Text
     summary: _Text
 
+    @property
+    def told(self) -> str:
+        return f"{'done' if self.flag == 'Y' else 'not done'}: {self.thought}"
 
-class Proposal(Answer):
+
+class Proposal(BaseModel):
     """Hold a task that the perceiver proposes for a person, with the reason that the person is told."""
+
+    model_config = _READ
 
     task: _Short
     person: _Short
@@ -72,9 +90,16 @@ class Perception(Answer):
     unfit: _Steps = []
     proposal: Proposal | None = None
 
+    @property
+    def told(self) -> str:
+        proposal = [f"proposes for {self.proposal.person}: {self.proposal.task}"] if self.proposal is not None else []
+        return "; ".join([*self.perception, *proposal])
 
-class ToaStep(Answer):
+
+class ToaStep(BaseModel):
     """Hold a step of a Thought-of-Action plan: `Skill(parameters)` with its number and the steps that it depends on."""
+
+    model_config = _READ
 
     step: Annotated[int, Field(ge=1)]
     skill: _Short
@@ -88,10 +113,17 @@ class ToaPlan(Answer):
     steps: Annotated[list[ToaStep], Field(max_length=MAX_STEPS)]
     give_up: bool = False
 
+    @property
+    def told(self) -> str:
+        after = {one.step: f" after {' and '.join(map(str, one.dep))}" if one.dep else "" for one in self.steps}
+        return "; ".join([f"{one.step} {one.skill}{after[one.step]}" for one in self.steps]) or self.thought
 
-class Assignment(Answer):
+
+class Assignment(BaseModel):
     """Hold who does a step: a robot by a call of its function, or a person by words and a reason. `dep` counts without a
     planner alone."""
+
+    model_config = _READ
 
     step: Annotated[int, Field(ge=1)]
     agent: _Short
@@ -106,12 +138,20 @@ class Assignments(Answer):
     assignments: Annotated[list[Assignment], Field(max_length=MAX_STEPS)]
     give_up: bool = False
 
+    @property
+    def told(self) -> str:
+        return "; ".join(f"{one.step} {one.agent}: {one.call}" for one in self.assignments)
+
 
 class Validity(Answer):
     """Hold the validator's verdict, with its reason (V_t)."""
 
     verdict: Literal["pass", "fail"]
     thought: _Text
+
+    @property
+    def told(self) -> str:
+        return f"{self.verdict}: {self.thought}"
 
 
 A = TypeVar("A", bound=Answer)

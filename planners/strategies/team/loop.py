@@ -208,7 +208,7 @@ class TeamPlanning:
         self._question = None
         if end.value is not None:
             self._lost = 0
-            self._tell(layer, end.value.model_dump_json(exclude_defaults=True))
+            self._tell(layer, end.value.told)
             heard(end.value)
         elif end.code == ModelCode.MODEL_NOT_UNDERSTOOD:
             self._reject(f"the {layer} wrote nothing that can be used: {end.why}")
