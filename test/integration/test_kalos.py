@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from diagnostic_msgs.msg import DiagnosticArray
 from driver_kit import DriverKit
 from geometry_msgs.msg import TransformStamped
 from ghostshell.action import Drive, NavigateTo, PlaySound, SetPosture, Speak
@@ -21,7 +22,7 @@ from tf2_msgs.msg import TFMessage
 from ghostshell_ros.runtime.goal_server import Goal, GoalServer
 from ghostshell_ros.runtime.node import RuntimeNode
 from ghostshell_ros.wire.images import to_message
-from ghostshell_ros.wire.qos import IMAGES, LATCHED, SENSORS
+from ghostshell_ros.wire.qos import DIAGNOSTICS, IMAGES, LATCHED, SENSORS
 from ros_support import ROOT, Processes, wait_until
 from skill_kernel.codes import CallCode
 from skill_kernel.robot import RobotConfig, RobotConfigError
@@ -104,6 +105,10 @@ class Base(RuntimeNode):
         self._info.publish(info)
         self._image.publish(to_message(pixels, self.get_clock().now().to_msg(), "camera"))
 
+    def matched(self) -> tuple[int, int]:
+        """Return the readers of pictures and of what they say of the camera, as the middleware has matched them."""
+        return self._image.get_subscription_count(), self._info.get_subscription_count()
+
     def publish_map(self) -> None:
         """Return where odom lies in the map: 10 m ahead, turned left."""
         found = TransformStamped(child_frame_id="odom")
@@ -119,7 +124,12 @@ class Kernel(RuntimeNode):
     def __init__(self, namespace: str) -> None:
         super().__init__("kernel", namespace=namespace)
         self.lost: list[str] = []
+        self.health: dict[str, str] = {}
+        self.create_subscription(DiagnosticArray, "/diagnostics", self._on_health, DIAGNOSTICS)
         self.drivers = DriverKit(self, RobotConfig.load("kalos"), on_lost=self.lost.append)
+
+    def _on_health(self, message: DiagnosticArray) -> None:
+        self.health |= {status.name: status.message for status in message.status}
 
 
 @pytest.fixture
@@ -198,10 +208,10 @@ def test_why_a_driver_refuses_reaches_the_skill(drivers: DriverKit, base: Base, 
 
 
 def test_senses_give_what_arrived_last_and_a_detector_what_is_in_the_picture(
-    drivers: DriverKit, base: Base, processes: Processes
+    drivers: DriverKit, base: Base, kernel: Kernel, processes: Processes
 ) -> None:
     parameters = ROOT / "config" / "object_detector.yaml"
-    processes.start("object_detector", "robot:=kalos", "detector:=colour", params_file=parameters)
+    detector = processes.start("object_detector", "robot:=kalos", "detector:=colour", params_file=parameters)
     assert drivers.pose() is None
     base.call_soon(base.publish_map)
     wait_until(lambda: drivers.pose() is not None, 3.0, "the pose in the map")
@@ -213,7 +223,14 @@ def test_senses_give_what_arrived_last_and_a_detector_what_is_in_the_picture(
     assert scan is not None and scan.ranges[0] == 3.0 and scan.ranges[-1] == math.inf
     wait_until(lambda: drivers.image() is not None, 5.0, "a picture")
     assert drivers.image()[160, 160].tolist() == [240, 120, 20]
-    wait_until(lambda: drivers.detections(), 10.0, "a detection")
+
+    def missing() -> str:
+        topics = ("camera/image_raw", "camera/camera_info", "scan", "object_detections")
+        ends = {topic: (base.count_publishers(topic), base.count_subscribers(topic)) for topic in topics}
+        heard = f"health: {kernel.health}, (publishers, subscribers): {ends}, images matched: {base.matched()}"
+        return f"a detection; the detector's exit status is {detector.poll()}, {heard}"
+
+    wait_until(lambda: drivers.detections(), 10.0, missing)
     (ball,) = drivers.detections() or ()
     assert ball.label == "ball" and abs(ball.bearing) < 0.05 and ball.distance == pytest.approx(1.876, abs=0.02)
     assert drivers.sights() == ("ball", "apple", "bottle", "person", "chair"), "all that it can see, by the robot's words"

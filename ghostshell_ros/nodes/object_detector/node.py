@@ -121,7 +121,8 @@ class ObjectDetector(RuntimeNode):
         if self._fault:
             return Health(self._fault, Level.ERROR)
         if math.isnan(self._took_s):
-            return Health("no image yet", Level.WARN)
+            topic = "camera/camera_info" if self._info is None else "camera/image_raw"
+            return Health(f"nothing on {topic} yet, publishers: {self.count_publishers(topic)}", Level.WARN)
         return Health("sees", values={"last image [ms]": f"{1e3 * self._took_s:.1f}"})
 
 
