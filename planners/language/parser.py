@@ -626,6 +626,7 @@ class CommandParser:
         self.options = options or GrammarOptions()
         commands = [skill for skill in skills if not skill.decides]  # who only gives commands needs no answer to go on by
         self.matcher = Matcher(commands, self.options.limits, sleep=self.options.tag("sleep"))
+        self._speaks = any(skill.speaks_text for skill in commands)
         self.routines = {_routine_key(r.name): r.name for r in routines}
         """A routine's name by the words of it."""
         self.robot_name, self.names = robot_name, frozenset(w.text for w in words_of(clean(robot_name)))
@@ -673,7 +674,7 @@ class CommandParser:
     @property
     def phrasebook(self) -> Phrasebook:
         """Return the sentences that people can say to this robot."""
-        return Phrasebook(self.matcher.entries, lambda text: self.read(text).source)
+        return Phrasebook(self.matcher.entries, lambda text: self.read(text).source, speaks=self._speaks)
 
     def abilities(self, count: int = 6) -> str:
         """Return some commands as people say them, made of the robot's own skills, and the routines."""

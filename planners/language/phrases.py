@@ -26,10 +26,12 @@ class Phrases:
 
 
 class Phrasebook:
-    """Finds sentences for the skills of a robot. `read` returns the stream for a sentence, "" where it is not understood."""
+    """Finds sentences for the skills of a robot. `read` returns the stream for a sentence, "" where it is not understood;
+    `speaks`: it has a voice."""
 
-    def __init__(self, entries: Sequence[Entry], read: Callable[[str], str]) -> None:
-        self._entries, self._read = entries, read
+    def __init__(self, entries: Sequence[Entry], read: Callable[[str], str], *, speaks: bool) -> None:
+        self._entries, self._read, self._speaks = entries, read, speaks
+        self._built_in = tuple(said if speaks else said[1:] for said in _BUILT_IN)
 
     def phrases(self, most: int = 3) -> list[Phrases]:
         """Return up to `most` everyday sentences a language for each skill, one of its own words where there is none, and what
@@ -46,7 +48,7 @@ class Phrasebook:
             Phrases(e.skill.name, _SENTENCE.split(" ".join(e.skill.description.split()))[0], *map(tuple, found[e.skill.name]))
             for e in self._entries
         ]
-        builtin = Phrases("", "Speak, wait, or end everything.", *_BUILT_IN)
+        builtin = Phrases("", f"{'Speak, wait,' if self._speaks else 'Wait'} or end everything.", *self._built_in)
         return [*(one for one in listed if one.english), builtin]
 
     def nearest(self, instruction: str, room: int = 1000, *, chinese: bool = False, count: int = 3) -> list[str]:
@@ -55,7 +57,7 @@ class Phrasebook:
         They have `room` characters, separators included.
         """
         meant = _meanings(instruction)
-        common = sorted([*EXAMPLES[chinese], *_BUILT_IN[chinese]], key=lambda said: -len(meant & _meanings(said)))
+        common = sorted([*EXAMPLES[chinese], *self._built_in[chinese]], key=lambda said: -len(meant & _meanings(said)))
         found: dict[str, str] = {}
         for said in chain(common, () if chinese else chain.from_iterable(map(self._own, self._entries))):
             if len(found) == count:

@@ -388,6 +388,16 @@ def test_every_phrase_that_is_listed_is_understood_and_every_skill_has_one(robot
     assert any(one.chinese for one in listed if one.skill)
 
 
+@pytest.mark.parametrize("speaks", [True, False])
+def test_a_robot_without_a_voice_is_told_to_say_nothing(speaks: bool) -> None:
+    config = RobotConfig.load(ROBOTS["atlas"])
+    skills = [s for s in SkillRegistry.from_modules(config.skills, text_skill=config.text_skill) if speaks or not s.speaks_text]
+    parser = CommandParser(skills, [], GrammarOptions(config.builtin_names, config.limits), config.name)
+    listed = [said for one in parser.phrasebook.phrases() for said in (*one.english, *one.chinese)]
+    offered = parser.abilities(20), parser.refusal("juggle", parser.read("juggle")), *listed
+    assert any("hello" in one or "你好" in one for one in offered) is speaks, offered
+
+
 @pytest.mark.parametrize(
     ("text", "robot", "source"),
     [
