@@ -24,7 +24,7 @@ from planners.language.client import OfflineClient
 from planners.models.base import ModelClient
 from planners.models.config import ConfigError, load_models, parse_spec
 from planners.models.factory import make_client
-from planners.prompts.prompt import RobotFacts
+from planners.prompts.prompt import PROMPTS, RobotFacts
 from skill_kernel.codes import Outcome
 
 TASKS = Path(__file__).resolve().parent / "coco_tasks.yaml"
@@ -38,16 +38,16 @@ def offline(store: RoutineStore, robot: Robot) -> ModelClient:
 
 
 def measure(
-    tasks: TaskFile, robot: Robot, contestants: dict[str, Any], trials: int, judge: Judge | None = None
+    tasks: TaskFile, robot: Robot, contestants: dict[str, Any], trials: int, judge: Judge | None = None, *, prompt: str = "full"
 ) -> dict[str, dict[str, Any]]:
     """Scores of each contestant by task, none for a subjective one without a judge. A contestant is None (the reference stream)
-    or what `ask` takes."""
+    or what `ask` takes, as it takes `prompt`."""
     results: dict[str, dict[str, Any]] = {}
     for name, client in contestants.items():
         by_task: dict[str, Any] = {}
         for task in (t for t in tasks.tasks if t.kind == "objective" or judge is not None):
             runs = [
-                perform(task, task.reference, robot) if client is None else ask(task, client, robot)
+                perform(task, task.reference, robot) if client is None else ask(task, client, robot, prompt=prompt)
                 for _ in range(1 if client is None or name == "offline" else trials)
             ]
             by_task[task.name] = [_as_json(task, run, _score(task, run, tasks, judge)) for run in runs]
@@ -118,6 +118,7 @@ def main() -> int:
     parser = arguments(__doc__)
     parser.add_argument("--model", default="", help="provider:model, as for the planner; default: references and offline")
     parser.add_argument("--trials", type=int, default=3, help="answers of a model a task (default 3, as in the paper)")
+    parser.add_argument("--prompt", choices=tuple(PROMPTS), default="full", help="what a model is shown of the functions")
     parser.add_argument("--judge", default="", help="who judges the subjective tasks: person, or provider:model")
     parser.add_argument(
         "--moving", action="store_true", help="have the simulated robot perform the references too (10 minutes)"
@@ -136,7 +137,7 @@ def main() -> int:
             judge = by_model(
                 make_client(parse_spec(options.judge, models), offline=lambda: parser.error("offline is no judge"))
             )
-        results = measure(tasks, robot, contestants, max(1, options.trials), judge)
+        results = measure(tasks, robot, contestants, max(1, options.trials), judge, prompt=options.prompt)
         body = None
         if options.moving:
             contestants["moving"] = None

@@ -72,13 +72,16 @@ def perform(task: Task, stream: str, robot: Robot) -> Performance:
         return _perform(task, stream, robot, _routines(task, folder))
 
 
-def ask(task: Task, client: ModelClient | Callable[[RoutineStore], ModelClient], robot: Robot) -> Performance:
-    """Ask a model as the planning node does, several turns where it observes, and schedule what it writes."""
+def ask(
+    task: Task, client: ModelClient | Callable[[RoutineStore], ModelClient], robot: Robot, *, prompt: str = "full"
+) -> Performance:
+    """Ask a model as the planning node does, several turns where it observes, and schedule what it writes. `prompt` is that
+    parameter of strategy `stream`."""
     with tempfile.TemporaryDirectory() as folder:
         store = _routines(task, folder)
         model = client(store) if callable(client) else client
         about = RobotFacts(robot.config.name, robot.config.description, robot.registry, robot.options)
-        planner = StreamPlanner(about, store.list, SETTINGS)
+        planner = StreamPlanner(about, store.list, {**SETTINGS, "prompt": prompt})
         for turn in task.setup.turns:
             planner.begin(turn.user)
             planner.wrote(turn.stream)

@@ -46,6 +46,15 @@ def tokenizer(file: Path) -> Any:
     return loaded
 
 
+def save(model: Any, folder: Path) -> None:
+    """Save an adapter in half precision."""
+    from safetensors.torch import load_file, save_file
+
+    model.save_pretrained(folder)
+    file = folder / "adapter_model.safetensors"
+    save_file({name: values.half() for name, values in load_file(file).items()}, file)
+
+
 def load(chosen: argparse.Namespace, *, trained: bool = True) -> tuple[Any, Any]:
     """Return the model, with the adapter to train, and its tokenizer. `trained`: the adapter's weights are to change."""
     import torch

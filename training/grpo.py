@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from training.answers import LONGEST
-from training.base import load, options
+from training.base import load, options, save
 from training.robots import robot
 from training.sft import rows
 from training.streams import stream_reward
@@ -29,7 +29,7 @@ def main() -> None:
     parser.add_argument("--batch", type=int, default=64, help="answers a step and device, a multiple of --group")
     parser.add_argument("--group", type=int, default=8, help="answers to one instruction")
     parser.add_argument("--steps", type=int, default=60)
-    parser.add_argument("--rate", type=float, default=2e-5, help="learning rate")
+    parser.add_argument("--rate", type=float, default=1e-4, help="learning rate")
     parser.add_argument("--heat", type=float, default=0.9, help="temperature")
     parser.add_argument("--beta", type=float, default=0.0, help="weight of the distance to the model at the start")
     parser.add_argument("--log-every", type=int, default=2)
@@ -74,7 +74,7 @@ def main() -> None:
     )
     trainer.train()
     if trainer.is_world_process_zero():
-        trainer.model.save_pretrained(chosen.out)
+        save(trainer.model, chosen.out)
         (chosen.out / "curve.json").write_text(json.dumps(trainer.state.log_history, indent=1) + "\n", encoding="utf-8")
 
 

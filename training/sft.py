@@ -6,11 +6,12 @@ Runs on a CPU, a GPU, or by `accelerate launch` on several."""
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from training.base import load, options
+from training.base import load, options, save
 
 
 def rows(file: Path) -> list[dict[str, Any]]:
@@ -36,6 +37,8 @@ def main() -> None:
     parser.add_argument("--rate", type=float, default=5e-4, help="learning rate")
     parser.add_argument("--tokens", type=int, default=768, help="longest pair; a longer one is cut")
     parser.add_argument("--log-every", type=int, default=10)
+    parser.add_argument("--evaluate-every", type=int, default=200, help="steps between two measurements on --validation")
+    parser.add_argument("--gather", type=int, default=1, help="batches that are added up to a step")
     parser.add_argument(
         "--minutes", type=float, default=0.0, help="end after so long, with the learning rate fallen; 0: after --steps"
     )
@@ -52,6 +55,7 @@ def main() -> None:
         output_dir=str(chosen.out / "work"),
         per_device_train_batch_size=chosen.batch,
         per_device_eval_batch_size=chosen.batch,
+        gradient_accumulation_steps=chosen.gather,
         max_steps=chosen.steps,
         learning_rate=chosen.rate,
         warmup_steps=min(20, chosen.steps // 10),
@@ -60,13 +64,14 @@ def main() -> None:
         completion_only_loss=True,
         logging_steps=chosen.log_every,
         eval_strategy="steps" if chosen.validation else "no",
-        eval_steps=max(chosen.log_every, chosen.steps // 10),
+        eval_steps=chosen.evaluate_every,
         save_strategy="no",
         report_to="none",
         bf16=gpu,
         use_cpu=not gpu,
         gradient_checkpointing=False,
         dataloader_num_workers=2 if gpu else 0,
+        dataset_num_proc=len(os.sched_getaffinity(0)),
         seed=chosen.seed,
         disable_tqdm=True,
     )
@@ -80,7 +85,7 @@ def main() -> None:
     )
     trainer.train()
     if trainer.is_world_process_zero():
-        trainer.model.save_pretrained(chosen.out)
+        save(trainer.model, chosen.out)
         (chosen.out / "curve.json").write_text(json.dumps(trainer.state.log_history, indent=1) + "\n", encoding="utf-8")
 
 

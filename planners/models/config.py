@@ -228,7 +228,7 @@ def parse_spec(spec: str, models: ModelsFile | None = None) -> ModelConfig:
             return ModelConfig.model_validate(entry)
     except ValidationError as error:
         raise ConfigError(f"model {provider}:…: {explain(error)}") from None
-    if text.startswith("simulated") and (missing := how_to_install(text)):
+    if (text == "local" or text.startswith("simulated")) and (missing := how_to_install(text)):
         raise ConfigError(missing)
     names = sorted({"offline", *(models.models if models is not None else [])})
     known = [*names, "openai:MODEL[@BASE_URL]", "anthropic:MODEL[@BASE_URL]", "replay:FILE", "record:FILE=SPEC"]

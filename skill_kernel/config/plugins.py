@@ -23,7 +23,7 @@ RECORDINGS = "ghostshell.recordings"
 wanted, which returns the messages."""
 
 _BENCH = ("bench", "colour", "demo", "dry-run", "mcap", "record", "replay", "simulated", "simulated-model", "tokens")
-ADD_ONS = dict.fromkeys(_BENCH, "ghostshell-bench")
+ADD_ONS = {**dict.fromkeys(_BENCH, "ghostshell-bench"), **dict.fromkeys(("local", "local-model"), "ghostshell-training")}
 """Names that a package beside this one provides; `simulated` stands for all models whose name begins so."""
 
 
@@ -66,4 +66,5 @@ def how_to_install(name: str) -> str:
     package = ADD_ONS.get(name) or (ADD_ONS["simulated"] if name.startswith("simulated") else None)
     if package is None:
         return ""
-    return f"'{name}' is part of the package {package}: run make setup, or pip install -e bench, in the source folder"
+    how = "run make setup, or pip install -e bench" if package == "ghostshell-bench" else "pip install -e training"
+    return f"'{name}' is part of the package {package}: {how}, in the source folder"

@@ -216,6 +216,8 @@ def test_a_model_of_a_package_that_is_not_installed_says_how_to_get_it(monkeypat
     monkeypatch.setattr(plugins, "entry_points", lambda group: ())
     with pytest.raises(ConfigError, match="ghostshell-bench: run make setup"):
         parse_spec("simulated-fast", load_models(ROOT / "config" / "models.yaml"))
+    with pytest.raises(ConfigError, match="ghostshell-training: pip install -e training"):
+        parse_spec("local", load_models(ROOT / "config" / "models.yaml"))
 
 
 @pytest.mark.parametrize("spec", ["openai:m", "record:a.jsonl=openai:m"])
