@@ -106,7 +106,7 @@ WAYS: Mapping[Act, Mapping[tuple[str, str], list[str]]] = {
         ("services", "request"): [
             *("control_process", "prescribe", "compile_reflex", "skill_kernel/reload_skills", "answer_question", "/learn")
         ],
-        ("topics", "publish"): ["instruction", "/instruction", "prescription", "answer", "cmd_vel"],
+        ("topics", "publish"): ["instruction", "/instruction", "prescription", "answer", "said", "cmd_vel"],
         ("actions", "call"): ["run_task"],
     },
 }
