@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import io
 import json
+import math
 import os
 import queue
 import resource
@@ -20,7 +21,8 @@ from typing import Any
 
 import pytest
 from ghostshell.action import AskHuman
-from ghostshell.srv import CompileReflex, ControlHalt
+from ghostshell.msg import Lesson
+from ghostshell.srv import CompileReflex, ControlHalt, Learn
 from PIL import Image
 from websockets.exceptions import WebSocketException
 from websockets.sync.client import ClientConnection, connect
@@ -28,6 +30,7 @@ from websockets.sync.client import ClientConnection, connect
 from function_tokens.routines import RoutineStore
 from ghostshell_ros.nodes.dashboard.halts import Halts
 from ghostshell_ros.runtime.goal_client import GoalClient, GoalEnd
+from ghostshell_ros.runtime.lesson_client import LEARN
 from ghostshell_ros.runtime.node import RuntimeNode
 from pipeline_support import BroughtUp, brought_up
 from ros_support import ROOT, ask, wait_until
@@ -136,7 +139,7 @@ def page(ros: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Settin
     folder = tmp_path_factory.mktemp("page")
     (folder / "data" / "coco").mkdir(parents=True)
     RoutineStore(folder / "data/coco/routines.json", clock=lambda: 0.0).save("bow", "a deep one", "<head_act/>")
-    with brought_up(folder, page="true") as robot:
+    with brought_up(folder, page="true", memory="true") as robot:
         made = Setting(robot, folder)
         wait_until(made.addresses, 20.0, "an address is printed")
         yield made
@@ -227,6 +230,28 @@ def test_a_reflex_is_tried_and_approved_as_it_was_shown(page: Setting, host: Cal
         wait_until(lambda: rule().get("state") == "approved", 5.0, "it is approved")
         assert operator.do("rule", page.name, **about, action="remove")["ok"]
         wait_until(lambda: not rule(), 5.0, "it is removed")
+
+
+def test_a_lesson_is_approved_and_taken_back_among_the_rules(page: Setting, host: Callable[..., Any]) -> None:
+    node = RuntimeNode("console", namespace=page.name)
+    host(node)
+    wait_until(
+        lambda: page.addresses() and f"remembers what robot '{page.name}'" in "".join(page.robot.log), 20.0, "the memory"
+    )
+    lesson = Lesson(kind="example", level="skill", text=">>> nod()", correction="not so fast", better="Next time I nod slowly.")
+    asked = Learn.Request(command=Learn.Request.PROPOSE, robot=page.name, lesson=lesson)
+    proposed = ask(node, node.create_client(Learn, LEARN), asked, 10.0, again_s=math.inf)
+    assert proposed.success, proposed.error_msg
+    with page.browser() as browser, page.browser("--as", "viewer") as viewer:
+        rule = lambda: next((r for r in page.of(browser)["rules"] if r["kind"] == "learned"), {})  # noqa: E731
+        about = {"kind": "learned", "name": str(proposed.id)}
+        for action, state in [("approve", "confirmed"), ("revoke", "revoked"), ("approve", "confirmed")]:
+            wait_until(lambda action=action: action in rule().get("actions", ()), 5.0, f"one can {action}")
+            assert not viewer.do("rule", page.name, **about, action=action)["ok"]
+            assert browser.do("rule", page.name, **about, action=action)["ok"]
+            wait_until(lambda state=state: rule().get("state") == state, 5.0, f"it is {state}")
+        assert (rule()["text"], dict(rule()["detail"])["changed by"]) == ("not so fast", "page (user)")
+        assert not browser.do("rule", page.name, **about, action="approve")["ok"], "it is confirmed"
 
 
 def test_a_question_is_answered(page: Setting, host: Callable[..., Any]) -> None:
