@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Define `ghostshell say`, `halt`, `clear`, `ps`, `pause`, `resume` and `stop`: instruct a robot and control its processes."""
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Annotated, Any
@@ -148,16 +149,17 @@ def ps(
         if len(found) > limit:
             print(f"{len(found) - limit} older ones are left out; --limit shows more")
         kernel = client.latched(KERNEL_S, topic=1)
-        if kernel is not None and kernel.halted:
+        if kernel is not None and (kernel.halted or kernel.halt_cause):
             print(_halt_line(robot, kernel))
         running = _running(kernel, [p.process_id for p in found if not p.ended.sec])
         print("\n".join(_table(found[-limit:], client.node.now_s(), running)) if found else f"{robot}: nothing runs")
 
 
 def _halt_line(robot: str, kernel: Any) -> str:
-    """Return why a robot is halted and how it is cleared; of a team each of its robots, which have the gates."""
+    """Return why a robot is halted and how it is cleared; of a team each of its robots that is, which have the gates."""
     members = dict.fromkeys(robot for robot, sign, _ in (s.name.rpartition("/") for s in kernel.subsystems) if sign)
-    how = "; ".join(f"ghostshell clear --robot {name}" for name in members or [robot])
+    halted = [name for name in members if re.search(rf"(^|; ){re.escape(name)} is halted\b", kernel.halt_cause)]
+    how = "; ".join(f"ghostshell clear --robot {name}" for name in halted or [robot])
     return f"{kernel.halt_cause if members else f'{robot} is halted ({kernel.halt_cause})'}; when it is safe: {how}"
 
 

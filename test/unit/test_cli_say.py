@@ -66,6 +66,8 @@ def test_of_a_halted_team_each_robot_is_named_that_is_to_be_cleared() -> None:
     team = KernelState(halted=True, halt_cause="lab/atlas is halted (a child); hebe is halted", subsystems=parts)
     how = "ghostshell clear --robot lab/atlas; ghostshell clear --robot hebe"
     assert say._halt_line("kitchen", team) == f"{team.halt_cause}; when it is safe: {how}"
+    one = KernelState(halt_cause="hebe is halted (a child)", subsystems=parts)
+    assert say._halt_line("kitchen", one) == f"{one.halt_cause}; when it is safe: ghostshell clear --robot hebe"
 
 
 def test_a_stop_word_halts_before_ros_is_joined(monkeypatch: pytest.MonkeyPatch) -> None:
