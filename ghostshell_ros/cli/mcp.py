@@ -57,5 +57,6 @@ async def _serve(door: McpDoor, robots: AskedRobots) -> None:
 
     async with anyio.create_task_group() as group, stdio_server() as (read, write):
         group.start_soon(end)
+        group.start_soon(door.watch)
         await door.server.run(read, write, door.server.create_initialization_options())
         group.cancel_scope.cancel()

@@ -120,6 +120,11 @@ class Skill:
         return "pause_evt" in self.injected
 
     @property
+    def composite(self) -> bool:
+        """Return whether it calls other skills."""
+        return "kernel" in self.injected
+
+    @property
     def restartable(self) -> bool:
         """Return whether it may be stopped for a pause and called again after it."""
         return self.idempotent or self.remaining is not None

@@ -23,6 +23,7 @@ from mcp import Client
 from mcp.shared.exceptions import MCPError
 
 from ghostshell_ros.cli.follow import NotThereError
+from ghostshell_ros.nodes.dashboard import mcp_door
 from ghostshell_ros.nodes.dashboard.access import Visitor
 from ghostshell_ros.nodes.dashboard.mcp_door import McpDoor, skill_schema, skill_tool
 from skill_kernel.codes import Achievement, Outcome
@@ -44,7 +45,7 @@ def skill(name: str, subsystem: str, properties: Mapping[str, Any], **more: Any)
     """Return what a kernel tells of a skill."""
     required = [key for key, one in properties.items() if "default" not in one and not more.get("takes_content")]
     schema = {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
-    told = {"takes_content": False, "idempotent": False, "description": f"Do {name}.", **more}
+    told = {"takes_content": False, "composite": False, "idempotent": False, "description": f"Do {name}.", **more}
     return SimpleNamespace(name=name, subsystems=[subsystem], parameters_json=json.dumps(schema), **told)
 
 
@@ -55,6 +56,7 @@ WALK = skill(
 )
 SPEAK = skill("speak", "voice", {"text": {"type": "string"}}, takes_content=True)
 LOOK = skill("look", "default", {}, idempotent=True)
+ASK = skill("query_memory", "default", {}, idempotent=True, composite=True)
 
 
 class Robot:
@@ -145,7 +147,7 @@ def test_the_schema_of_a_skill_holds_its_types_ranges_and_choices() -> None:
 
 @pytest.mark.parametrize(
     ("told", "read_only", "destructive", "idempotent"),
-    [(WALK, False, True, False), (SPEAK, False, False, False), (LOOK, True, False, True)],
+    [(WALK, False, True, False), (SPEAK, False, False, False), (LOOK, True, False, True), (ASK, False, False, True)],
 )
 def test_hints_follow_from_the_parts_of_the_body_that_a_skill_declares(
     told: Any, read_only: bool, destructive: bool, idempotent: bool
@@ -155,6 +157,38 @@ def test_hints_follow_from_the_parts_of_the_body_that_a_skill_declares(
     assert (hints.read_only_hint, hints.destructive_hint, hints.idempotent_hint) == (read_only, destructive, idempotent)
     ear = skill_tool("coco", skill("ear", "ear_{side}", {"side": {"enum": ["left", "right"]}}), PARTS).annotations
     assert ear is not None and ear.destructive_hint
+
+
+def test_clients_are_told_of_a_robot_that_has_come(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mcp_door, "WATCH_S", 0.02)
+
+    async def run(era: str) -> list[str]:
+        robots, told = Robots("kalos"), list[str]()
+        door = McpDoor(robots, lambda *_, **__: None, Visitor(None))  # type: ignore[arg-type]
+
+        async def heard(message: Any) -> None:
+            told.append(getattr(getattr(message, "root", message), "method", ""))
+
+        async with Client(door.server, mode=era, message_handler=heard) as one, anyio.create_task_group() as group:  # type: ignore[arg-type]
+            await one.list_tools()
+            group.start_soon(door.watch)
+            with anyio.fail_after(5.0):
+                if era == "legacy":
+                    assert one.server_capabilities.tools.list_changed  # type: ignore[union-attr]
+                    await anyio.sleep(0)
+                    robots.there["coco"] = Robot("coco")
+                    while len(told) < 2:
+                        await anyio.sleep(0.01)
+                else:
+                    async with one.listen(tools_list_changed=True) as changes:
+                        robots.there["coco"] = Robot("coco")
+                        told.append(type(await anext(aiter(changes))).__name__)
+            assert "coco-walk" in {tool.name for tool in (await one.list_tools()).tools}
+            group.cancel_scope.cancel()
+        return told
+
+    assert anyio.run(run, "legacy") == ["notifications/tools/list_changed", "notifications/resources/list_changed"]
+    assert "ToolsListChanged" in anyio.run(run, ERAS[1])
 
 
 @pytest.mark.parametrize("era", ERAS)

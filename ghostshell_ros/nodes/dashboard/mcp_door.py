@@ -23,7 +23,8 @@ import anyio
 import jsonschema
 import mcp_types as types
 from ghostshell.srv import CompileReflex, ControlHalt
-from mcp.server.lowlevel import Server
+from mcp.server.lowlevel import NotificationOptions, Server
+from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler, ResourcesListChanged, ToolsListChanged
 from mcp.shared.exceptions import MCPError
 from pydantic_core import to_json
 
@@ -57,6 +58,10 @@ ANSWER_S = 15.0
 """Time for the memory to answer: a model may word it."""
 LONGEST = 8000
 """Characters of an instruction, a question and a cause."""
+WATCH_S = 1.0
+"""Time between two looks for robots that have come or gone, and for a slow client to hear of it."""
+MOST_TOLD = 32
+"""Clients that are told of them, those that listed tools last; ones of the protocol since 2026 listen by a request."""
 
 INSTRUCTIONS = """\
 Real robots. A tool named ROBOT-SKILL calls one skill and returns when it has ended; run_task gives a robot a task in plain
@@ -92,6 +97,13 @@ class Call:
         return f"{self.visitor.name}, by MCP"
 
 
+class _Server(Server[Any]):
+    def create_initialization_options(self, *_: Any, **more: Any) -> Any:
+        """Say that clients are told when tools and resources change."""
+        changes = NotificationOptions(tools_changed=True, resources_changed=True)
+        return super().create_initialization_options(changes, **more)
+
+
 class McpDoor:
     """Answer clients. Over HTTP the scope of a request says who sent it (`VISITOR`); whoever uses a pipe is `visitor`."""
 
@@ -101,7 +113,10 @@ class McpDoor:
             tool.name: (tool, perform)
             for tool, perform in ((RUN_TASK, self._run_task), (HALT, self._halt), (APPROVE, self._approve))
         }
-        self.server: Server[Any] = Server(
+        self._changes = InMemorySubscriptionBus()
+        self._listed: dict[int, Any] = {}
+        """Sessions of clients that have listed tools, by what is one for each client."""
+        self.server: Server[Any] = _Server(
             "ghostshell",
             version=version,
             title="GhostShell robots",
@@ -112,11 +127,35 @@ class McpDoor:
             on_list_resources=self._list_resources,
             on_list_resource_templates=self._list_templates,
             on_read_resource=self._read_resource,
+            on_subscriptions_listen=ListenHandler(self._changes, max_subscriptions=MOST_TOLD),
         )
+
+    async def watch(self) -> None:
+        """Tell clients of robots that have come or gone, for as long as this runs."""
+        names = self._robots.names()
+        while True:
+            await anyio.sleep(WATCH_S)
+            if (now := self._robots.names()) == names:
+                continue
+            names = now
+            await self._changes.publish(ToolsListChanged())
+            await self._changes.publish(ResourcesListChanged())
+            for key, session in [*self._listed.items()]:
+                try:
+                    with anyio.fail_after(WATCH_S):
+                        await session.send_tool_list_changed()
+                        await session.send_resource_list_changed()
+                except (TimeoutError, anyio.BrokenResourceError, anyio.ClosedResourceError):
+                    self._listed.pop(key, None)
 
     # -- tools --------------------------------------------------------------------------------------------------------
 
     async def _list_tools(self, context: Any, params: Any) -> types.ListToolsResult:
+        client = id(context.session.client_params)
+        self._listed.pop(client, None)
+        self._listed[client] = context.session
+        while len(self._listed) > MOST_TOLD:
+            del self._listed[next(iter(self._listed))]
         names = self._robots.names()
         found: dict[str, list[types.Tool]] = {}
 
@@ -408,10 +447,10 @@ def skill_schema(info: Any) -> dict[str, Any]:
 
 def skill_tool(robot: str, info: Any, parts: Mapping[str, Any]) -> types.Tool:
     """Return the tool of a skill. Its hints follow from the parts of the body that it declares: one that only one process may
-    hold moves, and those that any number of calls share are only looked with."""
+    hold moves, and those that any number of calls share are only looked with, unless it calls others."""
     used = [part for name, part in parts.items() if any(_names(claimed, name) for claimed in info.subsystems)]
     moves = any(part.exclusive_per_process for part in used)
-    shared = bool(used) and all(part.parallel and not part.exclusive_per_process for part in used)
+    shared = bool(used) and not info.composite and all(part.parallel and not part.exclusive_per_process for part in used)
     return types.Tool(
         name=f"{_prefix(robot)}-{info.name}",
         description=f"{robot}: {info.description}",

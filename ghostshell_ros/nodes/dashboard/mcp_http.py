@@ -57,4 +57,4 @@ class McpHttp:
         )
         async with self._manager.run():
             self._ready.set()
-            await asyncio.Event().wait()
+            await self._door.watch()

@@ -359,6 +359,6 @@ def _info(skill: Skill, stop_measured_s: float) -> SkillInfo:
         stop_s=skill.stop_bound_s({}) if bounded else -1.0,
         **{
             same: getattr(skill, same)
-            for same in ("name", "description", "interruptible", "pausable", "idempotent", "on_failure")
+            for same in ("name", "description", "interruptible", "pausable", "composite", "idempotent", "on_failure")
         },
     )
