@@ -21,6 +21,7 @@ NAMES = (
     "table3",
     "coco_tasks",
     "ros_latency",
+    "console",
     "halt",
     "processes",
     "sim",

@@ -69,7 +69,8 @@ class Prompts:
 
 def _fitting(texts: Sequence[str]) -> list[str]:
     """Return the texts that a prompt has room for, in their order; the last ones go first."""
-    room, kept = EXAMPLE_TOKENS, []
+    room = EXAMPLE_TOKENS
+    kept: list[str] = []
     for text in reversed(texts):
         if (tokens := tokens_in(text)) <= room:
             room -= tokens

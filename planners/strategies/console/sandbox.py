@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import ast
 import itertools
+import re
 import resource
 import sysconfig
 from collections.abc import Callable, Collection, Mapping
@@ -23,7 +24,8 @@ from typing import Any, TypeAlias
 from planners.prompts.blocks import text_beside
 
 NP_PRELUDE = text_beside(__file__, "np_prelude.txt")
-"""Defines `np`, which a console has from its first statement on."""
+"""Defines `np`, for a console whose statements name it."""
+_NAMES_NP = re.compile(r"\b(?:np|array)\b")
 PRELUDE_NAMES = frozenset({"array", "len", "math", "np"})
 """Names of it that statements may use."""
 MAX_STATEMENT = 8000
@@ -147,6 +149,8 @@ class Sandbox:
             why = f"the statement has {len(source)} characters, more than {MAX_STATEMENT}; write several"
             return Raised("ValueError", why)
         session, source = self._open(), _encodable(source)
+        if _NAMES_NP.search(source):
+            self._give_np(session)
         self._printed, self._stops = self._monty.CollectString(max_bytes=1 << 20), 0
         return self._advance(lambda: session.feed_start(_showing(source), print_callback=self._printed))
 
@@ -210,7 +214,6 @@ class Sandbox:
         if self._session is None:
             session = self._begin()
             if not self._kept:
-                session.feed_run(NP_PRELUDE)
                 self._kept = session.dump()
                 return session
             try:
@@ -244,6 +247,13 @@ class Sandbox:
                 resource.prlimit(pid, getattr(resource, f"RLIMIT_{name}"), (value, value))
         self._session = session
         return session
+
+    def _give_np(self, session: Any) -> None:
+        """Let a console that has no `np` have it; to keep it in each console would make every call slower."""
+        try:
+            session.feed_run("np")
+        except self._monty.MontyError:
+            session.feed_run(NP_PRELUDE)
 
     def _close_session(self) -> None:
         session, self._session, self._waiting = self._session, None, None
