@@ -131,6 +131,8 @@ class Office:
         self.ended: list[tuple[int, str]] = []
         self.fails: dict[str, str] = {}
         """Why a call by this text fails, once."""
+        self.takes: dict[str, float] = {}
+        """How long a call by this text takes [s]."""
         self.lost: set[str] = set()
         self.memory: Sequence[str] = ()
         self.views = {name: View(name, self.clock.now) for name in robots}
@@ -211,7 +213,7 @@ class Office:
             self._ask_person(call)
             return call
         self.calls.append(call)
-        self.clock.call_later(CALL_S, partial(self._perform, call, self.fails.pop(str(call), "")))
+        self.clock.call_later(self.takes.get(str(call), CALL_S), partial(self._perform, call, self.fails.pop(str(call), "")))
         return call
 
     def _perform(self, call: Call, why: str) -> None:

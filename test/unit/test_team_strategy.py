@@ -171,6 +171,25 @@ def test_what_does_not_stand_on_a_failed_step_goes_on_and_only_the_rest_is_plann
     assert len(office.prompts(Layer.PERCEIVER)) == 2
 
 
+def test_a_step_that_fails_while_another_failure_is_planned_for_is_not_forgotten() -> None:
+    says = {
+        Layer.PLANNER: [steps("a()", "b()"), steps("a()", first=3), steps("b()", first=4)],
+        Layer.ASSIGNER: [
+            assigned("dog", "base", calls=['pick_up(item="cup")', 'pick_up(item="pen")']),
+            assigned("dog", first=3),
+            assigned("base", first=4),
+        ],
+        "REVIEW": [NOT_DONE, NOT_DONE],
+    }
+    office = Office(says)
+    office.fails = {"dog.pick_up(cup)": "it slipped", "base.pick_up(pen)": "it rolled away"}
+    office.takes = {"base.pick_up(pen)": 7.5}
+    office.run()
+    first, second = (asked.blocks["FEEDBACK"] for asked in office.prompts(Layer.PLANNER)[1:])
+    assert ends(office)[0] == 0 and len(office.calls) == 4
+    assert ["slipped" in str(first), "rolled" in str(first), "rolled" in str(second)] == [True, False, True]
+
+
 def test_a_lost_robot_s_step_goes_to_another_one_and_none_is_given_to_it_until_it_is_back() -> None:
     says = {
         Layer.PLANNER: [steps("a()"), steps("a()", first=2)],
@@ -320,6 +339,15 @@ def test_what_nobody_ordered_begins_only_within_what_a_person_has_allowed(
     office.chat("Wang", "and again")
     office.run(10.0)
     assert office.prompts(Layer.PERCEIVER)[-1].blocks["SETTLED"][0].startswith("bring tissues, for Wang")
+
+
+def test_a_proposal_that_leads_to_nothing_is_dropped_and_the_watch_goes_on() -> None:
+    says = {"CLARIFY": [STANDING], Layer.PERCEIVER: [SPILT, QUIET], Layer.PLANNER: [steps("a()")] * 9}
+    office = Office({**says, Layer.ASSIGNER: [assigned("dog")] * 9, Layer.VALIDATOR: [FAIL] * 9}).run()
+    assert not office.calls and not office.ended and len(office.prompts(Layer.VALIDATOR)) == 4
+    office.chat("Wang", "and again")
+    office.run(10.0)
+    assert "plans in a row came to nothing" in office.prompts(Layer.PERCEIVER)[-1].blocks["SETTLED"][0]
 
 
 def test_a_paused_task_asks_nobody_and_an_interrupted_one_is_planned_anew() -> None:

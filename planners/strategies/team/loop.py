@@ -52,8 +52,6 @@ class TeamPlanning:
         self._off = [layer for layer in _MAY_BE_OFF if not io.settings[f"team.{layer}"]]
         self._prompts = Prompts(task, robots, io, self._off)
         self._graph = self._prompts.graph
-        self._pool: list[tuple[str, str]] = []
-        """What the agents have said, by role, oldest first; nothing is ever taken out. Each is told as a Notice as well."""
         self._question: ModelCall[Any] | None = None
         self._next: Callable[[], None] = self._understand
         """Asks the agent whose turn it is; `_act` where nobody's is."""
@@ -64,7 +62,8 @@ class TeamPlanning:
         self._proposal: Proposal | None = None
         self._news = False
         self._scenes: dict[str, object] = {}
-        self._asked = self._plans = self._rejections = self._lost = 0
+        self._asked = self._plans = self._rejections = self._lost = self._answered = 0
+        """Counts; `_answered` is how many of the reasons for a plan its planner was told."""
         self._not_before_s = 0.0
         self._leave = False
         """True once the proposal's person has agreed to it."""
@@ -222,8 +221,7 @@ class TeamPlanning:
         self._go_on()
 
     def _tell(self, layer: Layer, text: str) -> None:
-        """Add to the message pool, and let everybody read what is nobody's secret."""
-        self._pool.append((layer.value, text))
+        """Add to the message pool: events that are recorded and never changed. What is somebody's secret is left out."""
         self._io.report(Notice(layer=layer.value, text=shown(self._open(text), 1000)))
 
     def _open(self, text: str) -> str:
@@ -233,11 +231,17 @@ class TeamPlanning:
         """Have it planned again, unless that has led to nothing too often."""
         self._rejections += 1
         if self._rejections >= self._io.settings["team.max_rejections"]:
-            self._end(int(TaskCode.TURN_LIMIT), f"{self._rejections} plans in a row came to nothing; at last {self._open(why)}")
-            return
-        if self._next not in (self._understand, self._reflect, self._perceive):
+            self._leads_to_nothing(f"{self._rejections} plans in a row came to nothing; at last {why}")
+        elif self._next not in (self._understand, self._reflect, self._perceive):
             self._need_plan(why)
             self._turn(self._plan_next())
+
+    def _leads_to_nothing(self, why: str) -> None:
+        """End the task, or what was proposed."""
+        if self._standing and self._proposal is not None:
+            self._drop_proposal(why)
+        else:
+            self._end(int(TaskCode.TURN_LIMIT), self._open(why))
 
     # -- the manager --------------------------------------------------------------------------------------------------
 
@@ -355,12 +359,13 @@ class TeamPlanning:
 
     def _too_many_plans(self) -> None:
         why = self._prompts.feedback[-1] if self._prompts.feedback else "give a smaller task"
-        self._end(int(TaskCode.TURN_LIMIT), f"not done after {self._plans} plans; {self._open(why)}")
+        self._leads_to_nothing(f"not done after {self._plans} plans; {why}")
 
     def _plan(self) -> None:
         def check(answer: ToaPlan) -> None:
             check_order([(step.step, step.dep) for step in answer.steps], self._graph.sound)
 
+        self._answered = len(self._prompts.feedback)
         self._ask(Layer.PLANNER, self._prompts.plan(), ToaPlan, self._planned, check)
 
     def _planned(self, answer: ToaPlan) -> None:
@@ -374,19 +379,19 @@ class TeamPlanning:
     def _nothing_more(self, give_up: bool, why: str) -> None:
         """Take it that no step is missing, or that none would help."""
         if not give_up:
-            self._prompts.feedback.clear()
+            del self._prompts.feedback[: self._answered]
             self._turn(self._act if self._graph.steps else self._done)
         elif self._standing:
             self._drop_proposal(why)
         elif self._graph.of(State.RUNNING):
-            self._prompts.feedback.clear()
+            del self._prompts.feedback[: self._answered]
             self._turn(self._act)
         else:
             self._end(int(TaskCode.GIVEN_UP), self._open(f"the planner gives up: {shown(why, SHOWN_WHY)}"))
 
     def _assign(self) -> None:
         if Layer.PLANNER in self._off:
-            self._steps = []
+            self._steps, self._answered = [], len(self._prompts.feedback)
         self._ask(Layer.ASSIGNER, self._prompts.assign(self._steps), Assignments, self._assigned, self._made)
 
     def _made(self, answer: Assignments) -> list[Step]:
@@ -475,7 +480,7 @@ class TeamPlanning:
             self._reject(str(error))
             return
         self._rejections = 0
-        self._prompts.feedback.clear()
+        del self._prompts.feedback[: self._answered]
         self._turn(self._act)
 
     # -- steps --------------------------------------------------------------------------------------------------------
