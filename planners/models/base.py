@@ -87,6 +87,8 @@ class ModelRequest:
     provider.
     `grammar` describes the answers that are understood, for a server that keeps its model to one (`grammar` in models.yaml).
     `tools` are functions that the model may call in the provider's own way; the answer holds such calls as function tokens.
+    `schema` is the JSON Schema of the object that is wanted, for a server that keeps its model to one; whoever asks checks the
+    answer nevertheless.
     `temperature` is from 0, the likeliest answer, to 1; None leaves it to the provider, as does one that takes none.
     `deadline_s` is how long, in seconds, the client may wait for the model in all, retries included; the time its reader
     spends between two events does not count.
@@ -103,6 +105,7 @@ class ModelRequest:
     grammar: StreamGrammar | None = field(default=None, compare=False)
     tools: tuple[Tool, ...] = ()
     temperature: float | None = None
+    schema: Mapping[str, Any] | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
         if not self.messages or self.messages[-1].role != "user":

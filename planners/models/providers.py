@@ -36,7 +36,7 @@ class OpenAIModelClient(HttpModelClient):
         official = urlsplit(config.url).hostname == urlsplit(OFFICIAL_URL["openai"]).hostname
         self._limit_field = "max_completion_tokens" if official else "max_tokens"
         self._limit_swapped = False
-        self._takes_stream_options = self._takes_temperature = True
+        self._takes_stream_options = self._takes_temperature = self._takes_schema = True
 
     async def _items(self, client: Any, request: ModelRequest) -> AsyncGenerator[Item, None]:
         while True:
@@ -68,6 +68,11 @@ class OpenAIModelClient(HttpModelClient):
             options["temperature"] = request.temperature
         if request.tools:
             options["tools"] = [{"type": "function", "function": asdict(tool)} for tool in request.tools]
+        if request.schema is not None and self._takes_schema:
+            options["response_format"] = {
+                "type": "json_schema",
+                "json_schema": {"name": "answer", "schema": dict(request.schema)},
+            }
         if extra := self._of_server(request):
             options["extra_body"] = extra
         return options | ({"stream_options": {"include_usage": True}} if self._takes_stream_options else {})
@@ -94,6 +99,9 @@ class OpenAIModelClient(HttpModelClient):
             return True
         if self._takes_temperature and names_option(error, "temperature"):
             self._takes_temperature = False
+            return True
+        if self._takes_schema and names_option(error, "response_format"):
+            self._takes_schema = False
             return True
         if names_option(error, self._limit_field) and "unsupported" in str(error).lower() and not self._limit_swapped:
             self._limit_field = "max_tokens" if self._limit_field != "max_tokens" else "max_completion_tokens"

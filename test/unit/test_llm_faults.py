@@ -219,12 +219,12 @@ def test_nobody_listening_is_a_connection_error_with_the_address(lab: Lab) -> No
     assert url in error.message and "(after 2 attempts)" in error.message
 
 
-@pytest.mark.parametrize("option", ["stream_options", "max_tokens", "temperature"])
+@pytest.mark.parametrize("option", ["stream_options", "max_tokens", "temperature", "response_format"])
 def test_an_option_that_an_openai_server_rejects_is_left_out_from_then_on(server: ModelServer, option: str) -> None:
     lab = Lab("openai", server)
     server.inject(Fault.reject_option(option, times=9))
     client = lab.client()
-    request = ModelRequest("", (Message("user", "hi"),), temperature=0.5)
+    request = ModelRequest("", (Message("user", "hi"),), temperature=0.5, schema={"type": "object"})
     assert [lab.read(client, request) for _ in range(2)] == [(ANSWER, None)] * 2
     client.close()
     assert [option in r.body for r in server.requests] == [True, False, False]

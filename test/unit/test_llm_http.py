@@ -102,7 +102,7 @@ def test_the_server_receives_system_text_images_and_options(
     client: HttpModelClient, server: ModelServer, provider: str
 ) -> None:
     messages = (Message("user", "look", (Image(PNG), Image(JPEG))), Message("assistant", "I see."), Message("user", "now?"))
-    request = ModelRequest("static part", messages, max_output_tokens=77, temperature=0.0)
+    request = ModelRequest("static part", messages, max_output_tokens=77, temperature=0.0, schema={"type": "object"})
     list(client.stream(request, cancel=CancelToken()))
     list(client.stream(REQUEST, cancel=CancelToken()))
     seen = server.requests[0]
@@ -117,6 +117,7 @@ def test_the_server_receives_system_text_images_and_options(
     else:
         assert seen.body["messages"][0] == {"role": "system", "content": "static part"}
         assert seen.body["max_tokens"] == 77
+        assert seen.body["response_format"]["json_schema"]["schema"] == {"type": "object"}
 
 
 def test_reasoning_is_not_delivered_as_text(client: HttpModelClient, server: ModelServer) -> None:

@@ -199,6 +199,7 @@ class TeamPlanning:
             max_output_tokens=self._io.settings["max_output_tokens"],
             deadline_s=self._io.settings["deadline_s"],
             instruction=self._task.instruction,
+            schema=schema.model_json_schema(),
         )
         ask = partial(self._io.ask, layer.value)
         self._question = ModelCall(ask, self._io.clock, request, partial(WholeAnswer, read), partial(self._heard, layer, heard))
