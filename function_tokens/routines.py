@@ -8,7 +8,7 @@ import re
 import threading
 import unicodedata
 from collections.abc import Callable, Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from function_tokens.markup import attribute, escape
@@ -35,15 +35,17 @@ class RoutineError(ValueError):
 
 @dataclass(frozen=True)
 class Routine:
-    """Hold a named sequence. `source` is canonical function-token text, `created` seconds since the epoch."""
+    """Hold a named sequence. `source` is canonical function-token text, `created` seconds since the epoch. One that a person
+    revoked, `revoked_by`, is kept and not performed."""
 
     name: str
     description: str
     source: str
     created: float
+    revoked_by: str = ""
 
     @classmethod
-    def of(cls, name: str, description: str, source: str, created: float) -> Routine:
+    def of(cls, name: str, description: str, source: str, created: float, revoked_by: str = "") -> Routine:
         """Return the routine in its one spelling. Raises RoutineError when one of the texts cannot be kept."""
         about = " ".join(description.split())
         if not source.strip():
@@ -53,7 +55,12 @@ class Routine:
                 raise RoutineError(f"the {what} has {len(text)} characters; {limit} are allowed")
         if not 0.0 <= float(created) <= LATEST_S:
             raise RoutineError(f"it was created at {shown(created)}; that is no time")
-        return cls(check_name(name), _characters(about), _characters(source), float(created))
+        return cls(check_name(name), _characters(about), _characters(source), float(created), shown(revoked_by, MAX_NAME))
+
+    @property
+    def refusal(self) -> str:
+        """Return why it is not performed and cannot be replaced, "" for one that stands."""
+        return f"routine '{self.name}' was revoked by {self.revoked_by}; a person has to approve it" if self.revoked_by else ""
 
 
 class RoutineStore:
@@ -78,22 +85,40 @@ class RoutineStore:
         routine = Routine.of(name, description, source, self._clock())
         with self._lock:
             self._refresh()
+            if (before := self._routines.get(routine.name)) is not None and before.refusal:
+                raise RoutineError(before.refusal)
             if routine.name not in self._routines and len(self._routines) >= MAX_ROUTINES:
                 raise RoutineError(f"there are {MAX_ROUTINES} routines already; replace one, or remove one from the file")
             self._write({**self._routines, routine.name: routine})
         return routine
 
+    def approve(self, name: str) -> None:
+        """Let a routine be performed again. Raises RoutineError where there is none."""
+        self._mark(name, "")
+
+    def revoke(self, name: str, person: str) -> None:
+        """Let a routine be performed no more. Raises RoutineError where there is none."""
+        self._mark(name, person)
+
+    def _mark(self, name: str, revoked_by: str) -> None:
+        with self._lock:
+            self._refresh()
+            if (before := self._routines.get(_normal(name))) is None:
+                raise RoutineError(f"there is no routine '{shown(name)}'")
+            self._write({**self._routines, before.name: replace(before, revoked_by=shown(revoked_by, MAX_NAME))})
+
     def get(self, name: str) -> Routine | None:
-        """Return the routine of that name, or None."""
+        """Return the routine of that name, also one that was revoked, or None."""
         with self._lock:
             self._refresh()
             return self._routines.get(_normal(name))
 
-    def list(self) -> tuple[Routine, ...]:
-        """Return all routines, sorted by name."""
+    def list(self, *, revoked: bool = False) -> tuple[Routine, ...]:
+        """Return the routines that may be performed, or also those that were `revoked`, sorted by name."""
         with self._lock:
             self._refresh()
-            return tuple(self._routines[name] for name in sorted(self._routines))
+            kept = (self._routines[name] for name in sorted(self._routines))
+            return tuple(routine for routine in kept if revoked or not routine.refusal)
 
     def _write(self, routines: dict[str, Routine]) -> None:
         if self.load_error is not None:

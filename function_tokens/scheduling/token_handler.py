@@ -373,6 +373,8 @@ class TokenHandler:
         if routine is None:
             why = NO_STORE if self.routines is None else f"there is no routine '{shown(name)}'; save it first"
             return Refusal("run", CallCode.ROUTINE_UNKNOWN, why, False)
+        if routine.refusal:
+            return Refusal("run", CallCode.ROUTINE_INVALID, routine.refusal, False)
         if name in stream.run_stack or len(stream.run_stack) >= MAX_RUN_DEPTH:
             deep = f"routines nest deeper than {MAX_RUN_DEPTH} at '{name}'"
             chain = " → ".join([*stream.run_stack, name])

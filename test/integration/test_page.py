@@ -162,7 +162,7 @@ def test_an_instruction_becomes_calls_and_talk(page: Setting) -> None:
         assert ("person", "nod once") in talk and ("person", "nod once <img src=x onerror=alert(1)>") in talk
         assert page.of(browser)["drivers"]["move_joints_driver"] == "active"
         assert "head_turn" in page.of(browser)["observation"]
-        routine = {"kind": "routine", "name": "bow", "text": "a deep one", "state": "kept", "actions": []}
+        routine = {"kind": "routine", "name": "bow", "text": "a deep one", "state": "approved", "actions": ["test", "revoke"]}
         kept = lambda: [r for r in page.of(browser)["rules"] if r["kind"] == "routine"]  # noqa: E731
         wait_until(kept, 5.0, "what it was taught")
         assert kept() == [{**routine, "detail": [["code", "<head_act/>"]]}]
@@ -252,6 +252,19 @@ def test_a_lesson_is_approved_and_taken_back_among_the_rules(page: Setting, host
             wait_until(lambda state=state: rule().get("state") == state, 5.0, f"it is {state}")
         assert (rule()["text"], dict(rule()["detail"])["changed by"]) == ("not so fast", "page (user)")
         assert not browser.do("rule", page.name, **about, action="approve")["ok"], "it is confirmed"
+
+
+def test_a_routine_is_tried_and_revoked_among_the_rules(page: Setting) -> None:
+    with page.browser() as browser, page.browser("--as", "viewer") as viewer:
+        rule = lambda: next((r for r in page.of(browser)["rules"] if r["kind"] == "routine"), {})  # noqa: E731
+        about = {"kind": "routine", "name": "bow"}
+        wait_until(rule, 10.0, "the routine is shown")
+        tried = viewer.do("rule", page.name, **about, action="test")
+        assert tried["ok"] and tried["message"] == "each call fits coco: head_act()"
+        for action, state in [("revoke", "revoked"), ("approve", "approved")]:
+            assert not viewer.do("rule", page.name, **about, action=action)["ok"]
+            assert browser.do("rule", page.name, **about, action=action)["ok"]
+            wait_until(lambda state=state: rule().get("state") == state, 5.0, f"it is {state}")
 
 
 def test_a_question_is_answered(page: Setting, host: Callable[..., Any]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -50,6 +51,23 @@ def test_two_stores_of_one_file_see_each_other(tmp_path: Path) -> None:
     one.save("a", "", "<nod/>")
     two.save("b", "", "<nod/>")
     assert [r.name for r in one.list()] == ["a", "b"]
+
+
+def test_a_routine_that_a_person_revoked_is_kept_and_not_replaced_until_a_person_approves_it(tmp_path: Path) -> None:
+    store = _store(tmp_path / "r.json")
+    store.save("a", "", "<nod/>")
+    store.revoke("a", "page (operator)")
+    told = "routine 'a' was revoked by page (operator); a person has to approve it"
+    other = _store(tmp_path / "r.json")
+    assert other.list() == () and [r.name for r in other.list(revoked=True)] == ["a"]
+    with pytest.raises(RoutineError, match=re.escape(told)):
+        other.save("a", "", "<sit/>")
+    assert (kept := other.get("a")) is not None and (kept.source, kept.refusal) == ("<nod/>", told)
+    other.approve("a")
+    assert [(r.name, r.refusal) for r in store.list()] == [("a", "")]
+    for change in (store.approve, lambda name: store.revoke(name, "x")):
+        with pytest.raises(RoutineError, match="there is no routine 'b'"):
+            change("b")
 
 
 def test_a_crash_while_writing_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

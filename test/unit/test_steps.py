@@ -375,6 +375,15 @@ def test_a_routine_that_is_removed_while_it_begins_is_performed_whole(tmp_path: 
     assert run.calls[2].code == CallCode.ROUTINE_UNKNOWN
 
 
+def test_a_routine_that_a_person_revoked_is_not_performed(tmp_path: Path) -> None:
+    store = RoutineStore(tmp_path / "routines.json", clock=lambda: 0.0)
+    store.save("bow", "", "<nod s='1'/>")
+    store.revoke("bow", "page (operator)")
+    run = dry_run('<run name="bow"/>', mapper(), routines=store)
+    assert shown(run) == [("run", "REFUSED")]
+    assert run.calls[0].error == "routine 'bow' was revoked by page (operator); a person has to approve it"
+
+
 def test_no_robot_without_a_routine_store_is_told_to_save_one() -> None:
     run = planned('<run name="bow"/>')
     assert run.calls[0].code == CallCode.ROUTINE_UNKNOWN and run.calls[0].error == "this robot has no routine store"

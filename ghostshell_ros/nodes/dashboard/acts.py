@@ -13,6 +13,7 @@ from ghostshell.srv import AnswerQuestion, CompileReflex, ControlHalt, ControlPr
 from ghostshell_ros.nodes.dashboard.access import Visitor
 from ghostshell_ros.nodes.dashboard.robot_link import RobotLink
 from ghostshell_ros.nodes.dashboard.robot_services import TRIED_S, RobotServices, Then
+from ghostshell_ros.nodes.dashboard.routine_rules import KIND as ROUTINE
 from ghostshell_ros.nodes.dashboard.state import State
 from ghostshell_ros.runtime.lesson_client import LEARN
 from ghostshell_ros.runtime.node import RuntimeNode
@@ -40,10 +41,13 @@ ACTS: dict[str, Act] = {
 
 
 class Acts:
-    """Do acts of visitors; `then` hears the outcome of each, once, unless the robot does not answer at all."""
+    """Do acts of visitors; `then` hears the outcome of each, once, unless the robot does not answer at all.
 
-    def __init__(self, node: RuntimeNode, robots: Mapping[str, RobotLink]) -> None:
-        self._node, self._robots = node, robots
+    `work` runs on another thread what takes long.
+    """
+
+    def __init__(self, node: RuntimeNode, robots: Mapping[str, RobotLink], work: Callable[..., object]) -> None:
+        self._node, self._robots, self._work = node, robots, work
         self._asked: dict[str, ServiceClient] = {}
         """Services of the memory, by name."""
 
@@ -107,6 +111,8 @@ class Acts:
             if action == "approve":  # what was shown, and nothing else
                 request.sentence, request.source = rule["text"], dict(rule["detail"])["code"]
             services.ask("compile_reflex", request, role, lambda answer: _tell(answer, services.name, then))
+        elif kind == ROUTINE and (routines := services.routines) is not None:
+            self._work(lambda: then(*routines.do(action, name, f"page ({visitor.name})")))
         elif kind == "learned":
             command = {"approve": Learn.Request.CONFIRM, "revoke": Learn.Request.REVOKE}[action]
             told = Learn.Request(command=command, robot=services.name, id=int(name), who=f"page ({visitor.name})")
@@ -147,6 +153,8 @@ def _act_on(kind: str, action: str) -> Act | None:
     """Return what an action on a rule is by the table of roles; None for one that there is not."""
     if kind == "reflex":
         return ACT_OF.get(action.upper()) if action in ("test", "approve", "enable", "disable", "remove") else None
+    if kind == ROUTINE:
+        return Act.LOOK if action == "test" else Act.INSTRUCT if action in ("approve", "revoke") else None
     if kind == "learned":
         return Act.INSTRUCT if action in ("approve", "revoke") else None
     return Act.INSTRUCT if action in ("enable", "disable", "remove", "run") else None

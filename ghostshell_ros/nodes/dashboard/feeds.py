@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -25,7 +25,6 @@ from ghostshell.msg import (
 from rclpy.qos import QoSProfile
 from std_msgs.msg import Bool, String
 
-from function_tokens.routines import Routine
 from ghostshell_ros.nodes.dashboard.state import MAX_TEXT, RobotPage
 from ghostshell_ros.runtime.lifecycle import TOPIC as DRIVER_STATES
 from ghostshell_ros.runtime.lifecycle import DriverState
@@ -182,12 +181,6 @@ class RobotReader:
     def learned(self, message: LessonArray) -> None:
         """Take what it learned from corrections."""
         self.page.rules("learned", list(map(_lesson, message.lessons)))
-
-    def routines(self, routines: Iterable[Routine]) -> None:
-        """Take the routines that it was taught."""
-        same = {"state": "kept", "actions": []}
-        kept = [{"name": r.name, "text": r.description, "detail": [["code", r.source[:MAX_TEXT]]], **same} for r in routines]
-        self.page.rules("routine", kept)
 
     def beat(self, _: ProcessHeartbeat) -> None:
         """Take note that it lives."""

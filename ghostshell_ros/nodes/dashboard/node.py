@@ -259,7 +259,7 @@ class Dashboard(RuntimeNode):
         if self._acts is None:
             from ghostshell_ros.nodes.dashboard.acts import Acts
 
-            self._acts = Acts(self, self._robots)
+            self._acts = Acts(self, self._robots, self._work.submit)
         self._acts.do(visitor, act, robot, about, seen, then)
 
     def _replay(self, name: str, then: Any) -> None:

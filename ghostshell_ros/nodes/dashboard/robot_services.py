@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Collection
 from contextlib import suppress
 from functools import partial
@@ -14,8 +13,8 @@ from ghostshell.srv import AnswerQuestion, CompileReflex, ControlHalt, ControlPr
 from rcl_interfaces.srv import GetParameters
 from rclpy.parameter import parameter_value_to_python
 
-from function_tokens.routines import RoutineStore
 from ghostshell_ros.nodes.dashboard.feeds import RobotReader
+from ghostshell_ros.nodes.dashboard.routine_rules import KIND, RoutineRules
 from ghostshell_ros.runtime.data import data_folder
 from ghostshell_ros.runtime.goal_client import GoalClient, GoalEnd
 from ghostshell_ros.runtime.node import RuntimeNode
@@ -51,7 +50,8 @@ class RobotServices:
         self._clients: dict[str, ServiceClient] = {}
         self._asked = False
         self._tasks: GoalClient | None = None
-        self._routines: RoutineStore | None = None
+        self.routines: RoutineRules | None = None
+        """None until its file is known, and for a robot of another machine."""
 
     def connect(self, served: Collection[str]) -> None:
         """Make clients of those of its services that are among the ones of the graph, and prove that their answers arrive.
@@ -71,8 +71,8 @@ class RobotServices:
             client = ServiceClient(self._node, GetParameters, owner)
             client.prove(partial(GetParameters.Request, names=["robot", "hour_tokens"]), partial(self._configured, client))
 
-        if self._routines is not None:
-            self._reader.routines(self._routines.list())
+        if self.routines is not None:
+            self._reader.page.rules(KIND, self.routines.rules())
 
     def ask(self, service: str, request: Any, role: Role, then: Callable[[Any], object]) -> None:
         """Ask a service by the key of a role; `then` hears the answer, or None when none comes in TRIED_S."""
@@ -144,4 +144,4 @@ class RobotServices:
             with suppress(RobotConfigError):  # another machine's file
                 config = RobotConfig.load(robot)
                 self._reader.about(config)
-                self._routines = RoutineStore(data_folder() / config.name / "routines.json", clock=time.time)
+                self.routines = RoutineRules(config, data_folder())
