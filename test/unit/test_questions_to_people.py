@@ -220,3 +220,30 @@ def test_every_question_ends_once_in_whatever_order_things_happen(steps: list[tu
     desk.questions.end_all(AskCode.CANCELLED, "the end")
     assert Counter(one for one, _ in desk.ends) == Counter(asked)
     assert all((end.answer == "yes") == (end.code is AskCode.NONE) for _, end in desk.ends)
+
+
+def test_a_person_has_one_open_question_and_others_may_be_asked_meanwhile() -> None:
+    desk, ends = Desk(), Counter[str]()
+
+    def ask(person: str, text: str = "May I?", **how: object) -> str:
+        on_end = lambda end: ends.update([end.answer])  # noqa: E731
+        return desk.questions.ask(text, ("yes", "no"), person=person, on_end=on_end, **how).question_id  # type: ignore[arg-type]
+
+    first = ask("Li", why="Wang needs it")
+    code, why = refused(lambda: ask("Li", "And may I?"))
+    assert code == AskCode.PERSON_BUSY and why == "Li has an open request; ask when it has been answered"
+    ask("Bo"), ask(""), ask("")
+    assert first + " to Li “May I?” (yes or no)" in refused(lambda: desk.questions.answer("", "yes", "me"))[1]
+    desk.questions.answer(first, "yes", "Li")
+    ask("Li", "And may I?")
+    assert ends == {"yes": 1} and refused(lambda: ask("Wang", why="x" * 301))[0] == AskCode.BAD_QUESTION
+
+
+def test_other_words_than_the_choices_are_an_answer_where_who_asks_can_read_them() -> None:
+    desk = Desk()
+    for any_words, answer in ((True, "ask Bo instead"), (False, None)):
+        asked = desk.questions.ask("May I?", ("yes", "no"), any_words=any_words, on_end=lambda end: None)
+        if answer is None:
+            assert refused(lambda asked=asked: desk.questions.answer(asked.question_id, "ask Bo instead", "Li"))[0] == 546
+        else:
+            assert desk.questions.answer(asked.question_id, "ask Bo instead", "Li")[1] == answer
