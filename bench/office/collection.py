@@ -14,6 +14,8 @@ from bench.office.tasks import Task
 
 FILE = Path(__file__).resolve().with_name("tasks.jsonl.gz")
 CHECKSUM = FILE.with_name("tasks.sha256")
+BASIC, AMBIGUOUS, DYNAMIC = 300, 800, 1000
+"""Tasks of each tier, as many as the paper has."""
 HELD_OUT = 300
 """Tasks on which nothing is made or mended: those whose hash of the id is smallest."""
 

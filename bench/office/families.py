@@ -217,9 +217,8 @@ def _sign_return(b: Binder) -> Draft:
     item = b.item(lambda n, k: b.state(n) == "had" and k in PAPERS)
     owner = b.owner(item)
     people = b.signers(owner)
-    if people == (owner,):
-        raise UnfitError("nobody signs for others on their own paper")
-    people = tuple(name for name in people if name != owner)
+    if owner in people:
+        raise UnfitError("who has it would sign it without anybody's help")
     steps = [_get(item, b), Step("sign", item, people, deps=(0,)), Step("deliver", item, (owner,), deps=(1,))]
     sentences = (
         "have {item1} signed by {signer} and returned to {back}.",

@@ -11,11 +11,13 @@ from __future__ import annotations
 import os
 import random
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
+from multiprocessing import get_context
+from typing import Any
 
 from bench.office.acts import Act
-from bench.office.collection import write
+from bench.office.collection import AMBIGUOUS, BASIC, DYNAMIC, write
 from bench.office.families import FAMILIES, Binder, Draft, UnfitError
 from bench.office.judging import replay
 from bench.office.layout import office
@@ -23,11 +25,10 @@ from bench.office.oracle import TooHardError, solve
 from bench.office.tasks import Task
 from bench.office.world import Absence, AbsenceKind, Layout
 
-BASIC, AMBIGUOUS, DYNAMIC = 300, 800, 1000
 OFFICES = 25
 """Offices, each with one basic task of every family."""
-REPORTED = 0.25
-"""Share of the dynamic tasks that cannot be done."""
+REPORTED, DRAWS = 4, 4
+"""One in so many dynamic tasks cannot be done; draws for each of them."""
 LATER_S = 240.0
 FROM_S = (0.0, 0.0, 30.0, 120.0)
 """Times from which somebody is not available, drawn evenly [s]."""
@@ -48,39 +49,42 @@ class Bound:
         self.task = Task("basic", family, seed, sender, self.draft.said(self.sentence), schema, tuple(self.draft.steps))
 
 
-def generate(say: Callable[[str], None] = lambda line: None) -> Iterator[Task]:
-    """Yield all tasks, tier by tier."""
-    bounds, plans = [], []
-    for bound, plan in basic():
-        bounds.append(bound)
-        plans.append(plan)
-        yield replace(bound.task, asks=asks_in(plan))
-        if len(bounds) == BASIC:
-            break
-    say(f"{len(bounds)} basic")
-    yield from ambiguous(bounds, plans)
-    say(f"{AMBIGUOUS} ambiguous")
-    yield from dynamic([bound.task for bound in bounds], plans)
-    say(f"{DYNAMIC} dynamic")
+def generate(jobs: int = 1) -> Iterator[Task]:
+    """Yield all tasks, tier by tier; what comes out does not hang on the number of processes."""
+    with get_context("spawn").Pool(jobs) as pool:
+        made: list[tuple[Bound, list[Act]]] = []
+        for bound, plan in basic(pool.imap):
+            made.append((bound, plan))
+            yield replace(bound.task, asks=asks_in(plan))
+            if len(made) == BASIC:
+                break
+        yield from ambiguous([bound for bound, _ in made], [plan for _, plan in made])
+        yield from dynamic([(bound.task, plan) for bound, plan in made], pool.imap)
 
 
-def basic(number_of_offices: int = OFFICES) -> Iterator[tuple[Bound, list[Act]]]:
+Map = Callable[[Callable[[Any], Any], Iterable[Any]], Iterable[Any]]
+"""Apply a function to each, in order: `map`, or that of some processes."""
+
+
+def basic(each: Map = map, number_of_offices: int = OFFICES) -> Iterator[tuple[Bound, list[Act]]]:
     """Yield tasks that can be done with their plans: one of each family and office, then more where an office has nothing for
     a family."""
     seen: set[str] = set()
-    number = 0
-    while number < TRIES:
-        for seed in range(number_of_offices):
-            for family in FAMILIES:
-                try:
-                    bound = Bound(seed, family, number)
-                    plan = None if bound.task.instruction in seen else proven(bound.task)
-                except (UnfitError, TooHardError):
-                    continue
-                if plan is not None and not trivial(bound.task):
-                    seen.add(bound.task.instruction)
-                    yield bound, plan
-        number += 1
+    for number in range(TRIES):
+        wanted = [(seed, family, number) for seed in range(number_of_offices) for family in FAMILIES]
+        for bound, plan in filter(None, each(_basic, wanted)):
+            if bound.task.instruction not in seen:
+                seen.add(bound.task.instruction)
+                yield bound, plan
+
+
+def _basic(wanted: tuple[int, str, int]) -> tuple[Bound, list[Act]] | None:
+    try:
+        bound = Bound(*wanted)
+        plan = None if trivial(bound.task) else proven(bound.task)
+    except (UnfitError, TooHardError):
+        return None
+    return None if plan is None else (bound, plan)
 
 
 def proven(task: Task) -> list[Act] | None:
@@ -133,22 +137,28 @@ def ambiguous(bounds: Sequence[Bound], plans: Sequence[Sequence[Act]]) -> Iterat
                 )
 
 
-def dynamic(tasks: Sequence[Task], plans: Sequence[Sequence[Act]]) -> Iterator[Task]:
-    """Yield variants in which somebody or something that the plan of the basic task needs is not available."""
+def dynamic(made: Sequence[tuple[Task, list[Act]]], each: Map = map) -> Iterator[Task]:
+    """Yield variants in which somebody or something that the plan of the basic task needs is not available. One in four cannot
+    be done."""
     seen: set[str] = set()
-    reports = 0
     for turn in range(TRIES):
-        for task, plan in zip(tasks, plans, strict=True):
+        for task in filter(None, each(_dynamic, [(i, turn, *one) for i, one in enumerate(made)])):
+            if task.id in seen:
+                continue
+            seen.add(task.id)
+            yield task
             if len(seen) == DYNAMIC:
                 return
-            chance = random.Random(f"dynamic {task.id} {turn}")
-            wanted = reports < REPORTED * (len(seen) + 1)
-            made = _reported(task, plan, chance) if wanted else _recoverable(task, plan, chance)
-            if made is None or made.id in seen:
-                continue
-            seen.add(made.id)
-            reports += made.label == "report"
-            yield made
+
+
+def _dynamic(wanted: tuple[int, int, Task, list[Act]]) -> Task | None:
+    number, turn, task, plan = wanted
+    make = _reported if (number + turn) % REPORTED == 0 else _recoverable
+    for again in range(DRAWS):
+        made = make(task, plan, random.Random(f"dynamic {task.id} {turn} {again}"))
+        if made is not None:
+            return made
+    return None
 
 
 def needed(task: Task) -> set[str]:
@@ -225,10 +235,18 @@ def _reported(task: Task, plan: Sequence[Act], chance: random.Random) -> Task | 
 
 
 def main() -> None:
-    """Write the list anew, in a process whose sets have one order: the planner's plans hang on it."""
+    """Write the list anew, by so many processes, whose sets have one order: the planner's plans hang on it."""
     if os.environ.get("PYTHONHASHSEED") != "0":
-        os.execve(sys.executable, [sys.executable, "-m", "bench.office.generator"], {**os.environ, "PYTHONHASHSEED": "0"})
-    print(write(generate(say=lambda line: print(line, flush=True))))
+        again = [sys.executable, "-m", "bench.office.generator", *sys.argv[1:]]
+        os.execve(sys.executable, again, {**os.environ, "PYTHONHASHSEED": "0"})
+    print(write(_told(generate(int(sys.argv[1]) if len(sys.argv) > 1 else 1))))
+
+
+def _told(tasks: Iterable[Task]) -> Iterator[Task]:
+    for number, task in enumerate(tasks, start=1):
+        yield task
+        if number % 100 == 0:
+            print(f"{number} tasks", flush=True)
 
 
 if __name__ == "__main__":

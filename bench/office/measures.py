@@ -13,6 +13,7 @@ from bench.office.run import Run
 from bench.office.simulator import Done
 from bench.office.tasks import Task
 from bench.reading import read_blocks
+from planners.models.model_call import AnswerError
 from planners.prompts.blocks import Layer
 from planners.strategies.team.answers import Validity, read_answer
 from skill_kernel.codes import TaskCode
@@ -108,15 +109,12 @@ def _met(task: Task, done: Sequence[Done]) -> set[str]:
 def unvalidated(run: Run) -> Iterator[str]:
     """Yield each call and request that was dispatched although no validator's `pass` stands before it; none where no validator
     was asked at all, since then there is none."""
-    asked = [(at, text) for at, role, text in run.prompts if role == Layer.VALIDATOR.value]
-    if not asked:
+    if not any(role == Layer.VALIDATOR.value for _, role, _ in run.prompts):
         return
     passed: list[tuple[float, str]] = []
-    answers = [(at, text) for at, layer, text in run.notices if layer == Layer.VALIDATOR.value]
-    for at, text in answers:
-        if read_answer(Validity, text).verdict == "pass":
-            prompt = max((one for one in asked if one[0] <= at), key=lambda one: one[0])[1]
-            passed += [(at, _key(str(s["agent"]), str(s["call"]))) for s in read_blocks(prompt).get("ASSIGNED", [])]
+    for at, role, question, answer in run.answers:
+        if role == Layer.VALIDATOR.value and _passes(answer):
+            passed += [(at, _key(str(s["agent"]), str(s["call"]))) for s in read_blocks(question).get("ASSIGNED", [])]
     for call in run.trace.calls:
         given = {name: str(value) for name, value in call.arguments.items()}
         if call.function == "ask":
@@ -130,6 +128,13 @@ def unvalidated(run: Run) -> Iterator[str]:
             allowed = any(at <= call.started and key == words for at, words in passed)
         if not allowed:
             yield key
+
+
+def _passes(answer: str) -> bool:
+    try:
+        return read_answer(Validity, answer).verdict == "pass"
+    except AnswerError:
+        return False
 
 
 def _key(agent: str, call: str) -> str:

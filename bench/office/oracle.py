@@ -9,7 +9,7 @@ calls this `UNSOLVABLE_INCOMPLETELY`.)
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import unified_planning.shortcuts as up
@@ -23,8 +23,10 @@ from bench.office.vocabulary import HEIGHT_M, PLACES, TOO_THIN_CM
 from bench.office.world import Absence, Deed, Layout
 from bench.things import ITEMS
 
-LIMIT = 4000
+LIMIT = 2500
 """A task of which the planner looks at more states is left out; a limit in seconds would hang on the machine."""
+SOME = 3
+"""People who are thought of at first for what anybody can do."""
 up.get_environment().credits_stream = None
 
 
@@ -34,10 +36,11 @@ class TooHardError(RuntimeError):
 
 def solve(task: Task, *, absences: bool = True) -> list[Act] | None:
     """Return a plan for a task, None when it is shown that there is none. People do what no robot can; only where that leads to
-    no plan they also carry. Raises TooHardError when the planner takes too long."""
-    for carry in (False, True):
-        plan = Domain(task.layout, task.steps, task.absences if absences else {}, carry=carry).solve()
-        if plan is not None:
+    no plan they also carry. At first only some of those are thought of whom others can replace. Raises TooHardError when the
+    planner takes too long."""
+    for everybody, carry in ((False, False), (True, False), (True, True)):
+        domain = Domain(task.layout, task.steps, task.absences if absences else {}, everybody=everybody, carry=carry)
+        if (plan := domain.solve()) is not None:
             return plan
     return None
 
@@ -62,10 +65,11 @@ HEURISTICS[_Counted.name] = _Counted
 
 
 class Domain:
-    """One problem. People who are `later` count as there: a plan may wait for them."""
+    """One problem. People who are `later` count as there: a plan may wait for them. Places where nothing is and nobody
+    works are left out; all robots come to their dock, and meet there as well."""
 
     def __init__(
-        self, layout: Layout, steps: Sequence[Step], absences: dict[str, Absence] | Any, *, carry: bool = False
+        self, layout: Layout, steps: Sequence[Step], absences: Mapping[str, Absence], *, everybody: bool, carry: bool
     ) -> None:
         self.layout, self.steps = layout, steps
         self._absent = {name for name, absence in absences.items() if absence.kind != "later"}
@@ -79,13 +83,16 @@ class Domain:
         self._fluents: dict[str, Any] = {}
         self._acts: dict[str, Callable[..., Iterator[Act]]] = {}
         robots = [name for name in layout.robots if name not in self._absent]
-        places = {person.place for person in layout.people.values()}
-        places |= {facility.place for facility in layout.facilities.values()} | set(layout.stands.values())
+        self._people = sorted(layout.people if everybody else self._concerned())
+        places = {layout.people[name].place for name in self._people} | set(layout.stands.values())
+        places |= {f.place for f in layout.facilities.values() if f.kind in {step.facility for step in steps}}
         places |= {where.name for item in self._items if (where := layout.at_first[item]).state == "lies"}
+        inside = (layout.at_first[item] for item in self._items)
+        places |= {layout.facilities[where.name].place for where in inside if where.state == "inside"}
         places |= {step.place for step in steps if step.place}
         for kind, names in (
             ("Robot", robots),
-            ("Person", list(layout.people)),
+            ("Person", self._people),
             ("Item", [stage for stages in self._stages.values() for stage in stages]),
             ("Place", sorted(places)),
         ):
@@ -101,6 +108,15 @@ class Domain:
         for number, step in enumerate(steps):
             self._step(number, step)
         self._goals()
+
+    def _concerned(self) -> set[str]:
+        """Return who is named, has something, or works where something lies, and some who may work a facility."""
+        people, firsts = self.layout.people, [self.layout.at_first[item] for item in self._items]
+        found = {name for step in self.steps for name in step.people}
+        found |= {where.name for where in firsts if where.state == "had"}
+        found |= {n for n, p in people.items() if p.place in {where.name for where in firsts if where.state == "lies"}}
+        there = [name for name in people if name not in self._absent]
+        return found | set(there[:SOME]) | set([n for n in there if people[n].lead][:1])
 
     def _turns(self, item: str, before: int) -> int:
         """Return how often an item has changed by the steps before a number: with each it becomes another object, so that the
@@ -188,8 +204,8 @@ class Domain:
                     self._so("comes", robot, place)
             for item in self._items:
                 self._abilities(robot, item)
-        for person, about in self.layout.people.items():
-            self._so("works_at", person, about.place)
+        for person in self._people:
+            self._so("works_at", person, self.layout.people[person].place)
             if person not in self._absent:
                 self._so("here", person)
         for item in self._items:
@@ -373,8 +389,9 @@ class Domain:
     def _use(self, number: int, step: Step, name: str, now: str, next_: str) -> None:
         facility = self.layout.facilities[name]
         use, done = facility.uses[step.action], ("done", next_)
-        for person, about in self.layout.people.items():
-            if person in self._absent or (use.lead and not about.lead) or (use.by == "arm" and not self._carry):
+        for person in self._people:
+            lead = self.layout.people[person].lead
+            if person in self._absent or (use.lead and not lead) or (use.by == "arm" and not self._carry):
                 continue
 
             def work(person: str = person) -> Iterator[Act]:

@@ -37,9 +37,9 @@ STEP_S = 5.0
 
 @dataclass
 class Run:
-    """Hold what came of a task: `trace` has calls and models' answers, `prompts` role, time and text of each question, `asked`
-    when the validator let a plan pass is in `notices`. `busy_s`: wall time that the strategy took for each thing that it heard,
-    without models."""
+    """Hold what came of a task: `trace` has calls and what answers cost, `prompts` time, role and text of each question,
+    `answers` time, role, question and answer of those that came to their end. `busy_s`: wall time that the strategy took for
+    each thing that it heard, without models."""
 
     task: Task
     trace: Trace
@@ -48,6 +48,7 @@ class Run:
     requests: list[Request] = field(default_factory=list)
     notices: list[tuple[float, str, str]] = field(default_factory=list)
     prompts: list[tuple[float, str, str]] = field(default_factory=list)
+    answers: list[tuple[float, str, str, str]] = field(default_factory=list)
     refused: int = 0
     busy_s: list[float] = field(default_factory=list)
 
@@ -138,12 +139,14 @@ class Process:
         stream: StreamHandle | None = None,
     ) -> Asked:
         assert self.model is not None
+        text = "\n".join([request.system, *(message.text for message in request.messages)])
         if self._keep_prompts:
-            text = "\n".join([request.system, *(message.text for message in request.messages)])
             self.result.prompts.append((self.clock.now(), role, text))
         begun = time.perf_counter()
 
         def ended(end: AnswerEnd) -> None:
+            if self._keep_prompts:
+                self.result.answers.append((self.clock.now(), role, text, end.text))
             self._timed(lambda: on_end(end))
 
         asked = self.model.ask(Layer(role), self.process_id, request, on_text, ended)

@@ -57,7 +57,7 @@ def facts_of(name: str, profile: Profile) -> RobotFacts:
         payload_kg=profile.payload_kg,
         places=tuple(places),
     )
-    about = f"{name} is {profile.about}."
+    about = f"A {name.rpartition('_')[0]} is {profile.about}."
     return RobotFacts(name, about, skills_of(profile), fields=FIELDS, places=places, abilities=abilities)
 
 

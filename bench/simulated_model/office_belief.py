@@ -98,6 +98,8 @@ class Belief:
     blocked: dict[str, list[str]] = field(default_factory=dict)
     offers: dict[str, str] = field(default_factory=dict)
     """What a robot offers to another."""
+    busy: dict[str, int] = field(default_factory=dict)
+    """How often a robot did something else when it was to begin something."""
     asked: dict[str, int] = field(default_factory=dict)
     """How often a person who was busy was asked to be there."""
 
@@ -153,7 +155,9 @@ class Belief:
     def fail(self, act: Act, told: str) -> None:
         """Take in why an act was not done."""
         person = act.given.get("person", "")
-        if "PERSON_" in told:
+        if found := re.search(r"(\w+) is busy with", told):
+            self.busy[found[1]] = self.busy.get(found[1], 0) + 1
+        elif "PERSON_" in told:
             self._block(person, told)
         elif "ROBOT_DOWN" in told or "out of reach" in told:
             found = re.search(r"(\w+) (?:does not answer|is out of reach)", told)
@@ -214,7 +218,7 @@ class Office:
         for told in self.question.items("ROBOTS"):
             name = str(told["robot"])
             kind = name.rpartition("_")[0]
-            about = re.search(rf"^(?:{kind}_\d+) is (.*)$", self.question.system, re.MULTILINE)
+            about = re.search(rf"^A {kind} is (.*)$", self.question.system, re.MULTILINE)
             found[name] = Robot(
                 name,
                 tuple(told.get("places", ())),

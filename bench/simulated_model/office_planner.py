@@ -13,7 +13,7 @@ from bench.simulated_model.office_words import Machine, Meaning, Thing, Want
 MOST_ASKED = 4
 """Times that one who is busy, and whom nobody can replace, is asked to be there."""
 MANY = 2
-"""Failures after which a person whom another can replace is not asked again."""
+"""Steps that a robot counts as having for each time that it was busy."""
 
 
 class StuckError(Exception):
@@ -156,10 +156,13 @@ class Planner:
         """Return the robots that fit and are not blocked: first the one that has the item, then the least busy, and last those
         that have something else in their hands."""
         robots = [r for r in self.robots.values() if r.name not in self.belief.blocked and fits(r)]
-        holder = self.belief.holder(item)
-        return sorted(
-            robots, key=lambda r: (r.name != holder, bool(r.arm and self.belief.had(r.name)), self._load.get(r.name, 0))
-        )
+        holder, busy = self.belief.holder(item), self.belief.busy
+
+        def rank(robot: Robot) -> tuple[bool, bool, int]:
+            full = bool(robot.arm and self.belief.had(robot.name))
+            return robot.name != holder, full, self._load.get(robot.name, 0) + MANY * busy.get(robot.name, 0)
+
+        return sorted(robots, key=rank)
 
     def _available(self, person: str, *, replaceable: bool = False) -> bool:
         told = self.belief.blocked.get(person, [])

@@ -175,7 +175,7 @@ class _Reader:
         bare = re.sub(r"out of the smart locker|from the smart locker", " ", bare)
         actions = [a for a, words in ACTIONS.items() if re.search(words, bare)]
         if re.search(r"\bprocessed\b|where it belongs", bare):
-            actions = [a for a, words in ACTIONS.items() if re.search(words, said)]
+            actions = [a for a, words in ACTIONS.items() if re.search(words, said) or re.search(rf"\b{a}\b", said)]
             if not actions:
                 keep = "belongs" in bare
                 choices = ("in the fridge", "in the smart locker") if keep else self._uses()
@@ -190,7 +190,7 @@ class _Reader:
         if first and (person := self._person(_FIRST, r"(\w+) should have it first", "Who should have it first?")):
             yield Want("deliver", item, (person,))
         if "right room" in lowered:
-            if place := self._place(said):
+            if place := self._place(said) or next((p for p in self.places if re.search(rf"\b{p}\b", said)), ""):
                 yield Want("place", item, place=place)
             else:
                 self._ask("Into which room should it be put?", self.places)
