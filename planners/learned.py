@@ -11,7 +11,9 @@ from enum import Enum
 
 MAX_LEARNED = 500
 """Confirmed lessons of a robot that are used, the newest."""
-MAX_LESSON = 8000
+MAX_TOLD = 100
+"""Lessons of a robot that are proposed or taken back and told to others, the newest."""
+MAX_LESSON = 4000
 """Characters of one."""
 
 
@@ -100,3 +102,11 @@ class LearnedStore(ABC):
     def confirmed(self, kind: LessonKind) -> list[Lesson]:
         """Return the lessons of a kind that are used, the oldest first."""
         return [one for one in self.lessons() if one.kind is kind and one.state is State.CONFIRMED][-MAX_LEARNED:]
+
+
+def newest(lessons: Sequence[Lesson]) -> list[Lesson]:
+    """Return the lessons that are told to others: those that are used, and the newest of all others, in their order."""
+    used = [one.id for one in lessons if one.state is State.CONFIRMED][-MAX_LEARNED:]
+    others = [one.id for one in lessons if one.state is not State.CONFIRMED][-MAX_TOLD:]
+    chosen = {*used, *others}
+    return [one for one in lessons if one.id in chosen]

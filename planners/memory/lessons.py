@@ -11,14 +11,14 @@ from typing import Any
 
 from planners.learned import MAX_LESSON, LearnedError, LearnedStore, Lesson, LessonKind, Level, Proposal, State
 from planners.memory.records import Provenance, Record, StoreError, Tier
-from planners.memory.schema import by_ids, insert, select
+from planners.memory.schema import by_ids, delete, insert, select
 from planners.memory.store import Store
 from skill_kernel.codes import MemoryCode
 from skill_kernel.config.sections import shown
 
 KINDS = tuple(kind.value for kind in LessonKind)
-MAX_KEPT = 5000
-"""Lessons of a robot, in whatever state."""
+MAX_KEPT = 1000
+"""Lessons of a robot, in whatever state; for a new one the oldest that is not used goes."""
 MAX_WHO, MAX_WHY = 100, 500
 """Characters that are kept of who changed a lesson, and why."""
 WRITTEN_S = 5.0
@@ -48,8 +48,11 @@ class LessonBook(LearnedStore):
             raise LearnedError(f"a lesson has 1 to {MAX_LESSON} characters, not {len(proposal.text)}; correct a shorter task")
 
         def keep(file: sqlite3.Connection) -> int:
-            if len(_kept(file, self.robot)) >= MAX_KEPT:
-                raise _refused(f"there are {MAX_KEPT} lessons of {self.robot}; forget some: ghostshell memory forget")
+            if len(kept := _kept(file, self.robot)) >= MAX_KEPT:
+                unused = [record.id for record in kept if record.data.get("state") != State.CONFIRMED.value]
+                if not unused:
+                    raise _refused(f"{self.robot} uses {MAX_KEPT} lessons; forget some: ghostshell memory forget")
+                delete(file, unused[:1])
             return self._insert(file, proposal)
 
         return int(self._do(keep))

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from memory_kit import Clock
 
-from planners.learned import LearnedError, LessonKind, Level, Proposal, State
+from planners.learned import LearnedError, LessonKind, Level, Proposal, State, newest
 from planners.memory import Memory, Store
 from planners.memory.lessons import LessonBook
 
@@ -87,12 +87,28 @@ def test_another_robots_lessons_are_its_own(store: Store, book: LessonBook) -> N
 
 
 def test_what_cannot_be_kept_or_confirmed_says_why(book: LessonBook) -> None:
-    with pytest.raises(LearnedError, match="1 to 8000 characters, not 8001"):
-        book.propose(Proposal("x" * 8001, "", Level.PLAN))
+    with pytest.raises(LearnedError, match="1 to 4000 characters, not 4001"):
+        book.propose(Proposal("x" * 4001, "", Level.PLAN))
     lesson = book.propose(DANCE)
     book.confirm(lesson, "alice")
     with pytest.raises(LearnedError, match="is confirmed already, by alice"):
         book.confirm(lesson, "bob")
+
+
+def test_many_proposals_push_out_the_oldest_and_no_lesson_that_is_used(
+    book: LessonBook, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("planners.memory.lessons.MAX_KEPT", 3)
+    first = book.propose(DANCE)
+    book.confirm(first, "alice")
+    others = [book.propose(DANCE) for _ in range(4)]
+    assert [one.id for one in book.lessons()] == [first, *others[-2:]]
+    monkeypatch.setattr("planners.learned.MAX_TOLD", 1)
+    assert [one.id for one in newest(book.lessons())] == [first, others[-1]]
+    for lesson in others[-2:]:
+        book.confirm(lesson, "alice")
+    with pytest.raises(LearnedError, match="toto uses 3 lessons"):
+        book.propose(DANCE)
 
 
 def test_a_lesson_is_forgotten_like_any_record_and_answers_no_question(store: Store, book: LessonBook) -> None:

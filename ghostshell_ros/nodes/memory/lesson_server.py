@@ -15,7 +15,7 @@ from ghostshell_ros.runtime.signing import Doorkeeper
 from ghostshell_ros.wire.lesson_messages import proposal_message, proposal_of
 from ghostshell_ros.wire.qos import LATCHED
 from ghostshell_ros.wire.values import ros_text
-from planners.learned import LearnedError, Lesson
+from planners.learned import LearnedError, Lesson, newest
 from planners.memory import Store
 from planners.memory.lessons import LessonBook
 from skill_kernel.codes import LearnCode
@@ -44,7 +44,7 @@ class LessonServer:
             self._pool.submit(self._read, robot)
 
     def _read(self, robot: str) -> None:
-        lessons = list(self._book(robot).lessons())
+        lessons = newest(self._book(robot).lessons())
         self._node.call_soon(self._tell, robot, lessons)
 
     def _book(self, robot: str) -> LessonBook:
