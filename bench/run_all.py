@@ -30,6 +30,7 @@ NAMES = (
     "reflexes",
     "lateness",
     "way",
+    "page",
 )
 
 
