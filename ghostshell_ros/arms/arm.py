@@ -28,6 +28,8 @@ SEEDS = 8
 FAR_STARTS, FAR_M = 3, 0.2
 """After so many starts that end further away than this, the hand cannot come there."""
 IK_STEPS, IK_DT = 120, 0.1
+STALLED_STEPS, STALLED = 10, 0.9
+"""A descent ends where so many steps leave more than this share of how far it was off."""
 CHECK_RAD = 0.03
 """A path is checked for collisions in steps of this length."""
 LINE_M, LINE_RAD = 0.01, 0.05
@@ -357,12 +359,16 @@ class Arm:
         posture = mink.PostureTask(self._own, cost=1e-3)
         posture.set_target(configuration.q)
         limits = [mink.ConfigurationLimit(self._own)]
-        off_m = off_rad = math.inf
-        for _ in range(IK_STEPS):
+        off_m = off_rad = before = math.inf
+        for step in range(IK_STEPS):
             error = task.compute_error(configuration)
             off_m, off_rad = float(np.linalg.norm(error[:3])), float(np.linalg.norm(error[3:]))
             if off_m <= REACHED_M / 4 and off_rad <= REACHED_RAD / 4:
                 break
+            if step % STALLED_STEPS == 0:
+                if off_m + off_rad > STALLED * before:
+                    break
+                before = off_m + off_rad
             velocity = mink.solve_ik(
                 configuration, [task, posture], IK_DT, "daqp", damping=1e-3, limits=limits, constraints=self._still
             )
