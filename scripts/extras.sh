@@ -8,7 +8,7 @@ cd "$GHOSTSHELL_ROOT"
 
 venv=$GHOSTSHELL_ROOT/.venv-extras
 log=$GHOSTSHELL_ROOT/log/extras.log
-files=(requirements/{run,perception,memory,training,extras}.txt)
+files=(requirements/{run,perception,memory,training,language,local,extras}.txt)
 weights=requirements/weights.txt
 stamp=$({ echo "$GHOSTSHELL_ROOT"; cat requirements/constraints.txt "${files[@]}" "$weights"; } | sha256sum)
 

@@ -27,6 +27,7 @@ from training.serving import ADAPTER, local, serve
 from training.streams import same, stream_reward
 
 SHORT = {**SETTINGS, "prompt": "short", "max_output_tokens": 200, "deadline_s": 120.0}
+SETS = ("paraphrases", "skills", "tasks")
 PATIENT = {"first_token_s": 120.0, "silence_s": 60.0}
 """Waits [s] on a machine that does something else besides."""
 
@@ -48,7 +49,8 @@ def answer(client: ModelClient, pair: Pair) -> tuple[str, float, float, str]:
 def scored(pairs: Sequence[Pair], client_of: Callable[[Pair], ModelClient]) -> dict[str, Any]:
     """Return how many instructions were carried out rightly, with all answers. What a robot cannot do is to be refused."""
     answers = []
-    for pair in pairs:
+    # Those of one robot follow one another: the server has read its prompt then.
+    for pair in sorted(pairs, key=lambda one: one.robot):
         said, first_s, whole_s, error = answer(client_of(pair), pair)
         body = robot(pair.robot)
         refused = pair.kind == "cannot" and error == "MODEL_NOT_UNDERSTOOD"
@@ -91,9 +93,10 @@ def main() -> int:
     parser.add_argument("--adapter", type=Path, default=ADAPTER, help="GGUF file of the adapter")
     parser.add_argument("--base", action="store_true", help="score the model without an adapter, too")
     parser.add_argument("--pairs", type=int, default=200, help="paraphrases; half as many of other skills")
-    parser.add_argument("--tasks", action=argparse.BooleanOptionalAction, default=True, help="score the 34 tasks")
+    parser.add_argument("--sets", nargs="+", choices=SETS, default=SETS, help="what to score; default: all")
     chosen = parser.parse_args()
     sets = {"paraphrases": held_out_paraphrases(chosen.pairs), "skills": held_out_skills(max(1, chosen.pairs // 2))}
+    sets = {name: pairs for name, pairs in sets.items() if name in chosen.sets}
     tasks, coco = TaskFile.load(TASKS), Robot.coco()
     objective = [task for task in tasks.tasks if task.kind == "objective"]
     results: dict[str, Any] = {}
@@ -102,7 +105,7 @@ def main() -> int:
         return OfflineClient(robot(pair.robot).facts)
 
     results["offline"] = {name: scored(pairs, of_offline) for name, pairs in sets.items()}
-    if chosen.tasks:
+    if "tasks" in chosen.sets:
         told = measure(tasks, coco, {"offline": lambda store: offline_for_tasks(store, coco)}, 1)["offline"]
         results["offline"]["tasks"] = {"bcm": average(told, objective), "by_task": told}
     for name, adapter in {"local": chosen.adapter, **({"base": None} if chosen.base else {})}.items():
@@ -110,7 +113,7 @@ def main() -> int:
         client = make_client(local().model_copy(update={"base_url": f"{server.listening_address}/v1", **PATIENT}))
         client.prepare()
         results[name] = {part: scored(pairs, lambda _, one=client: one) for part, pairs in sets.items()}
-        if chosen.tasks:
+        if "tasks" in chosen.sets:
             told = measure(tasks, coco, {name: client}, 1, prompt="short")[name]
             results[name]["tasks"] = {"bcm": average(told, objective), "by_task": told}
         client.close()
