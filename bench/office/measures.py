@@ -47,6 +47,7 @@ def line(run: Run) -> dict[str, Any]:
         "robot_share": round(sum(not done.failure for done in robots) / assigned, 4) if assigned else None,
         "tokens": sum(answer.prompt_tokens + answer.completion_tokens for answer in trace.answers),
         "model_calls": len(trace.answers),
+        "mode": mode(run),
         "total_s": round(trace.total, 1),
         "status": trace.status,
         "code": trace.code,
@@ -59,6 +60,16 @@ def line(run: Run) -> dict[str, Any]:
         "unvalidated": sum(1 for _ in unvalidated(run)),
         "busy_s": round(max(run.busy_s, default=0.0), 4),
     }
+
+
+def mode(run: Run) -> str:
+    """Return the mode that a run came to (InteractGen, figure 2): proactive where a reflection had it planned again, active
+    where somebody was asked back or a plan was rejected, else reactive."""
+    said = [(role, answer) for _, role, _, answer in run.answers]
+    if any(role == Layer.MANAGER.value and re.search(r'"flag": *"N"', answer) for role, answer in said):
+        return "proactive"
+    rejected = any(role == Layer.VALIDATOR.value and not _passes(answer) for role, answer in said)
+    return "active" if rejected or any(asked.kind == "question" for asked in run.requests) else "reactive"
 
 
 def _unreported(run: Run) -> Iterator[str]:

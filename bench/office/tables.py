@@ -27,6 +27,7 @@ PAPER3 = {
 """The paper's table 3: SR, CR, RR, RSR of its simulation [%], tokens [thousands] and time [s] of its real robots."""
 PAPER12 = {"team": "68", "no_planner": "45", "no_perceiver": "58", "no_validator": "60", "no_manager": "61"}
 """SR of the paper's ablations [%], all with GPT-4o (VII.C; it does not say whether of the simulation)."""
+MODES = ("reactive", "active", "proactive")
 KINDS = ("basic", "ambiguous", "recoverable", "report", "all")
 
 
@@ -96,6 +97,7 @@ def _aims(by: Mapping[str, Sequence[Line]]) -> Table:
                 f"{asked / gold:.2f} ({asked}/{gold})" if gold else "–",
                 _plain(mean_of(own, "questions"), 1.0),
                 _plain(mean_of(own, "model_calls"), 1.0),
+                " / ".join(str(sum(x["mode"] == mode for x in own)) for mode in MODES),
                 str(sum(x["unvalidated"] for x in own)) if variant not in ("no_validator", "react") else "–",
                 str(sum(map(falsely_done, own))),
                 f"{max(mean_of(own, 'busy_s'), default=0.0):.3f}",
@@ -103,6 +105,7 @@ def _aims(by: Mapping[str, Sequence[Line]]) -> Table:
         )
     columns = (
         *("", "requests to people over the oracle's, of what was done", "questions about the task", "model calls"),
+        f"runs that were {' / '.join(MODES)}",
         *("dispatched before it was validated", "said done, was not", "longest turn of the strategy itself [s]"),
     )
     return Table("What a run takes", columns, rows)
