@@ -7,11 +7,11 @@ import os
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
@@ -35,14 +35,17 @@ SIMULATED_MODEL = (sys.executable, "-m", "ghostshell_ros.cli.main", "simulated-m
 SAID = "a simulated one, a fixed policy with the delays of a real model (docs/simulated_model.md); no language model runs"
 MODEL_UP_S = 30.0
 """Limit on the start of the simulated model."""
-ROBOTS = ("coco", "kalos", "kitchen")
+ROBOTS = ("coco", "kalos", "kitchen", "tabletop")
 FILM_EVERY_S = 0.3
 """A film of two minutes keeps no more of the simulator's frames than Kalos's simulator sends (2.5 Hz)."""
 
 
 def demo(
     robot: Annotated[
-        str, typer.Option(envvar="ROBOT", help="which robot to show: coco, kalos, or the two in the kitchen")
+        str,
+        typer.Option(
+            envvar="ROBOT", help="which robot to show: coco, kalos, the two in the kitchen, or tabletop, an arm that learns"
+        ),
     ] = "coco",
     instruction: Annotated[str, typer.Option(help="say something else; needs --model, unless it is a direct command")] = "",
     model: Annotated[str, typer.Option(help="model that answers; nothing: the recorded demonstration stream")] = "",
@@ -56,7 +59,7 @@ def demo(
 
     CoCo follows one instruction, replayed. Kalos is given a task in plain words, planned by four loops while it walks; it is
     interrupted and goes on, is asked a question on the way, and meets a person. In the kitchen two manipulators roast an apple
-    that somebody takes away.
+    that somebody takes away. At the tabletop an arm is corrected once, and does it right from then on.
 
     Exit status: 0 the task succeeded, 1 it did not, 2 the robot could not be started.
     """
@@ -70,9 +73,11 @@ def demo(
     story = robot != "coco" and not instruction
     spec = model or ("offline" if instruction else SIMULATED if story else _recorded(robot))
     # CoCo's recorded stream is one of function tokens; what plans in words is planned by all loops.
-    strategy = "closed_loop" if robot == "kitchen" else "layered" if story or model else "stream"
+    planned = {"kitchen": "closed_loop", "tabletop": "console"}
+    strategy = planned.get(robot) or ("layered" if story or model else "stream")
     arguments = {"model": spec, "strategy": strategy, "viewer": str(viewer).lower()}
     log = out / "demo.log"
+    log.unlink(missing_ok=True)
     print(f"starting {robot} in the simulator (the nodes' log: {log}) …", flush=True)
     exited: list[str] = []
     with ExitStack() as ends:
@@ -82,6 +87,10 @@ def demo(
         if spec == SIMULATED:
             arguments["fast_model"] = f"{SIMULATED}-fast"
             ends.enter_context(_simulated_model())
+        if robot == "tabletop":
+            kept = {"GHOSTSHELL_DATA": empty, "GHOSTSHELL_KEYS": str(keys_folder())}
+            launch = partial(_launched, robot, arguments, log, exited, kept)
+            raise typer.Exit(_teach(launch, instruction, film, begun, SAID if spec == SIMULATED else spec, out, exited))
         with _launched(robot, arguments, log, exited, data) as run:
             run.start()
             if robot == "kitchen":
@@ -121,6 +130,46 @@ def _cook(instruction: str, film: bool, begun: float, what: str, out: Path, exit
             return exit_status(end)
     except NotThereError as error:
         _fail("; ".join([str(error), *exited]))
+
+
+def _teach(
+    launch: Callable[[], LaunchRun], instruction: str, film: bool, begun: float, what: str, out: Path, exited: list[str]
+) -> int:
+    """Correct a robot, start it anew, and see whether it has kept that."""
+    from bench.demo.tabletop import AFTER, BEFORE, MOST, TableClient, draw, play
+    from ghostshell_ros.cli.follow import NotThereError, exit_status, run_task, told, wait_ready
+    from ghostshell_ros.cli.robot_client import spun
+    from ghostshell_ros.cli.run_view import RunScreen
+
+    needed, shots = list[int](), list[Any]()
+    try:
+        for number, wishes in enumerate([()] if instruction else [BEFORE, AFTER]):
+            exited.clear()
+            with launch() as run, ExitStack() as ends:
+                run.start()
+                client = ends.enter_context(spun(partial(TableClient, "tabletop", film=film, anew=number > 0)))
+                wait_ready(client, 60.0, partial(_look, exited))
+                print("started anew" if number else f"ready after {time.monotonic() - begun:.1f} s; model: {what}", flush=True)
+
+                def say(text: str, client: TableClient = client) -> int:
+                    print(f"instruction: {text}", flush=True)
+                    with RunScreen(client.view, client) as screen:
+                        end = run_task(client, text, screen, timeout_s=300.0)
+                    print(told(end), flush=True)
+                    return exit_status(end)
+
+                if instruction:
+                    return say(instruction)
+                needed += play(client, wishes, say, partial(print, flush=True))
+                shots += client.shots
+            if film and client.reel is not None:
+                _write_film(client.reel, out / f"tabletop{number + 1}.gif")
+    except NotThereError as error:
+        _fail("; ".join([str(error), *exited]))
+    if shots:
+        draw(shots, out / "tabletop.png")
+        print(f"picture: {out / 'tabletop.png'}")
+    return 0 if all(count <= MOST for count in needed) and not any(needed[1:]) else 1
 
 
 def _look(exited: Sequence[str], _: str) -> None:
@@ -201,7 +250,7 @@ def _launched(robot: str, arguments: dict[str, str], log: Path, exited: list[str
     which of them ended to `exited`."""
     from ghostshell_ros import launcher
 
-    file = log.open("w", encoding="utf-8")
+    file = log.open("a", encoding="utf-8")
 
     def listen(event: launcher.Event) -> None:
         print(event, file=file, flush=True)

@@ -22,6 +22,7 @@ class FilmReel:
         self._node = node
         self._every_s = every_s
         self._frames: list[tuple[float, Image]] = []
+        self._newest: Image | None = None
         self._subscription = node.create_subscription(Image, "film/image_raw", self._frame, SENSORS)
 
     @property
@@ -29,7 +30,13 @@ class FilmReel:
         """Return how many were taken."""
         return len(self._frames)
 
+    @property
+    def newest(self) -> Image | None:
+        """Return the newest frame; None before the first."""
+        return self._newest
+
     def _frame(self, message: Image) -> None:
+        self._newest = message
         now = message.header.stamp.sec + message.header.stamp.nanosec * 1e-9
         if len(self._frames) < MAX_FRAMES and (not self._frames or now - self._frames[-1][0] >= self._every_s):
             self._frames.append((now, message))

@@ -27,6 +27,7 @@ HEEDLESS, FORGETS, SPOILS = 0.05, 0.1, 0.05
 of the improved interactions that still hold the mistake. Ours: no paper tells of such rates."""
 AT_HAND = "# This is the task at hand."
 """Line of a prompt between examples and the task."""
+_CONFIRMED = re.compile(r"^# Lesson \d+ is confirmed", re.MULTILINE)
 _COVERED = re.compile(r"the ([\w ]+) is on the ([\w ]+); put the")
 _AWAY = "for thing, spot in [({!r}, {}), ({!r}, {})]:\n    put_first_on_second(thing, denormalize_xy(spot))"
 """Makes room where a block cannot be taken because another one stands on it, and its place is needed as well."""
@@ -129,6 +130,8 @@ def _statement(question: Question, heedless: bool, forgets: bool) -> str:
     asked = [(i, task) for i in heard if (task := understood(entries[i].heard or "")) is not None]
     if _KEEPS.search(said):
         return LEARNING if learns and not done else WAIT
+    if _PLAINLY.fullmatch(said) and not done and _CONFIRMED.search("\n".join(e.code for e in entries[heard[-1] :])):
+        return "say('I will remember that.')"
     if _PLAINLY.fullmatch(said) or not asked:
         return WAIT
     cleared = [i + 1 for i, entry in enumerate(done) if entry.code.startswith(_AWAY[:18])]
