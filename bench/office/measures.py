@@ -126,19 +126,19 @@ def unvalidated(run: Run) -> Iterator[str]:
     for at, role, question, answer in run.answers:
         if role == Layer.VALIDATOR.value and _passes(answer):
             passed += [(at, _key(str(s["agent"]), str(s["call"]))) for s in read_blocks(question).get("ASSIGNED", [])]
+    requests = {(asked.person, asked.at_s) for asked in run.requests if asked.kind == "request"}
     for call in run.trace.calls:
         given = {name: str(value) for name, value in call.arguments.items()}
-        if call.function == "ask":
-            if (given["person"], call.started) not in {(a.person, a.at_s) for a in run.requests if a.kind == "request"}:
-                continue
-            key = given["text"]
-            allowed = any(at <= call.started and key in words for at, words in passed)
-        else:
-            robot = given.pop("robot", "")
-            key = _key(robot, f"{call.function}({', '.join(f'{n}={v!r}' for n, v in given.items())})")
-            allowed = any(at <= call.started and key == words for at, words in passed)
-        if not allowed:
+        if call.function == "ask" and (given["person"], call.started) not in requests:
+            continue
+        written = given["text"] if call.function == "ask" else f"{call.function}({_arguments(given)})"
+        key = _key(given["person"] if call.function == "ask" else given["robot"], written)
+        if not any(at <= call.started and key == words for at, words in passed):
             yield key
+
+
+def _arguments(given: Mapping[str, str]) -> str:
+    return ", ".join(f'{name}="{value}"' for name, value in given.items())
 
 
 def _passes(answer: str) -> bool:
@@ -149,8 +149,11 @@ def _passes(answer: str) -> bool:
 
 
 def _key(agent: str, call: str) -> str:
-    """Return agent and call without the way in which texts are quoted."""
-    return f"{agent} {call}".replace('"', "'")
+    """Return agent and call, the names of its arguments in one order, and not the robot once more."""
+    name, bracket, rest = call.partition("(")
+    given = dict(re.findall(r"(\w+)=\"([^\"]*)\"", rest)) if bracket and "=" in rest else {}
+    given.pop("robot", None)
+    return f"{agent} {name}({_arguments(dict(sorted(given.items())))})" if given else f"{agent} {call}"
 
 
 def mean_of(lines: Sequence[Mapping[str, Any]], name: str) -> list[float]:

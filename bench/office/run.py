@@ -54,7 +54,7 @@ class Run:
 
 
 def memory_lines(layout: Layout, instruction: str) -> Iterator[str]:
-    """Yield what the memory knows that bears on an instruction: facilities, and things of which kind or owner is named."""
+    """Yield what the memory knows that bears on an instruction: facilities, and things whose kind or owner is named."""
     words = set(re.findall(r"[a-z]+", instruction.lower().replace("'s", " ")))
     for name, facility in layout.facilities.items():
         uses = ", ".join(
@@ -62,6 +62,7 @@ def memory_lines(layout: Layout, instruction: str) -> Iterator[str]:
             for action, use in facility.uses.items()
         )
         yield f"{name} is in {facility.place}: {uses}"
+    yield f"the smart_locker opens with {layout.codes['smart_locker']}"
     for name, item in layout.items.items():
         if item.owner.lower() in words or words.issuperset(item.kind.split("_")):
             yield f"{name}, {item.owner}'s {item.kind.replace('_', ' ')}, was last seen {layout.at_first[name]}"

@@ -166,7 +166,7 @@ class Belief:
             self._block(found[1], told)
         elif "WRONG_CODE" in told:
             self.codes.pop(act.given.get("locker", ""), None)
-        elif is_person(act.agent):
+        elif is_person(act.agent) and not re.search(r"I cannot:|I do not understand", told):
             if act.skill == "wait":
                 self.asked[act.agent] = self.asked.get(act.agent, 0) + 1
             if "Later" in told:
@@ -249,6 +249,8 @@ class Office:
         belief = Belief()
         for name, thing in self.things.items():
             belief.at[name] = _where(thing.seen)
+        for line in self.memory:
+            belief.codes.update(re.findall(r"^the (\w+) opens with (\d+)", str(line)))
         if self.meaning.code:
             belief.codes["smart_locker"] = self.meaning.code
         self._observed(belief)

@@ -172,7 +172,7 @@ class _Reader:
         lowered, said = self.text.lower(), self.said.lower()
         thing = self.things[item]
         bare = re.sub(rf"{thing.owner}'s {thing.kind}".lower(), " ", lowered)
-        bare = re.sub(r"out of the smart locker|from the smart locker", " ", bare)
+        bare = re.sub(r"out of the smart locker|from the smart locker|\bprint room\b", " ", bare)
         actions = [a for a, words in ACTIONS.items() if re.search(words, bare)]
         if re.search(r"\bprocessed\b|where it belongs", bare):
             actions = [a for a, words in ACTIONS.items() if re.search(words, said) or re.search(rf"\b{a}\b", said)]
