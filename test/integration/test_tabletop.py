@@ -13,6 +13,7 @@ from ghostshell.msg import ProcessState
 pytest.importorskip("mujoco")
 
 from bench.simulated_model.model_server import ModelServer, RecordedRequest
+from kill_support import ready
 from pipeline_support import NODES, ROOT, brought_up, config_dir
 
 WAIT = "wait_for_trigger()"
@@ -37,6 +38,7 @@ def test_its_functions_return_values_and_say_what_they_cannot_do(ros: None, tmp_
         config = config_dir(tmp_path, {"served": served})
         nodes = NODES - {"play_sound_driver", "show_face_driver"}
         with brought_up(tmp_path, config, launch="tabletop", nodes=nodes, model="served", strategy="console") as up:
+            ready(up)
             result = up.observer.task("look around at the table").result(40.0)
     assert result.status == ProcessState.FAILED and "off the table" in result.error_msg, result
     shown = prompts[-1].rpartition("# This is the task at hand.")[2]
