@@ -10,7 +10,7 @@ from typing import Any
 
 from function_tokens.markup import attribute, value_text
 from function_tokens.parsing.lexer import NAME, NAME_START
-from function_tokens.parsing.parser import StreamingParser
+from function_tokens.parsing.parser import REASONING_TAGS, StreamingParser
 from function_tokens.parsing.tokens import TokenKind
 from planners.models.base import Message, NativeCall
 from planners.prompts.blocks import quoted
@@ -61,7 +61,9 @@ class CallWriter:
         self._due = False
         members = _read(arguments)
         pairs = [(NO_OBJECT, arguments)] if members is None else members
-        return f"<{as_name(self._name)}{''.join(f' {attribute(as_name(k), value_text(v))}' for k, v in pairs)}/>"
+        # A function of that name would be a thought that nobody hears of.
+        name = f"{self._name}." if self._name in REASONING_TAGS else self._name
+        return f"<{as_name(name)}{''.join(f' {attribute(as_name(k), value_text(v))}' for k, v in pairs)}/>"
 
 
 class _Object(dict[str, Any]):

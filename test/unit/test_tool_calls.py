@@ -126,6 +126,7 @@ HOSTILE = {
     "unknown function": ("fly", '{"s": 2}', CallCode.UNKNOWN_FUNCTION),
     "tags in a function": ("walk/><nod", "{}", CallCode.UNKNOWN_FUNCTION),
     "a nameless function": ("", "{}", CallCode.UNKNOWN_FUNCTION),
+    "a thought": ("thinking", "{}", CallCode.UNKNOWN_FUNCTION),
 }
 
 
