@@ -58,6 +58,17 @@ def ran(program: Path, quiet_s: float, *words: str) -> dict[str, str]:
     return dict(zip(words, map(str.strip, done.stdout.splitlines()[-len(words) :]), strict=True))
 
 
+def assert_heard(participants: Path, told: list[tuple[str, str]]) -> None:
+    """Fail unless each reader hears the writer whose place in the list is told, and is heard by nobody else in any run."""
+    for _ in range(RUNS):
+        found = ran(participants, QUIET_S, *(word for word, _ in told))
+        missed = {word: what for word, what in told if found[word] == "" and what.isdigit()}
+        assert found | missed == dict(told)
+        if not missed:
+            return
+    pytest.fail(f"not heard in {RUNS} runs: {missed}")
+
+
 def test_only_who_may_is_heard(participants: Path, keystores: tuple[Path, Path]) -> None:
     ours, theirs = keystores
     told = [
@@ -92,13 +103,23 @@ def test_only_who_may_is_heard(participants: Path, keystores: tuple[Path, Path])
         (f"{ours}/mind=sub=rt/kalos/events/calls", "23"),
         (f"{ours}/skill_kernel=pub=rt/kalos/events/calls", ""),
     ]
-    for _ in range(RUNS):
-        found = ran(participants, QUIET_S, *(word for word, _ in told))
-        missed = {word: what for word, what in told if found[word] == "" and what.isdigit()}
-        assert found | missed == dict(told)
-        if not missed:
-            return
-    pytest.fail(f"not heard in {RUNS} runs: {missed}")
+    assert_heard(participants, told)
+
+
+def test_the_page_hears_and_asks_and_moves_nothing(participants: Path, keystores: tuple[Path, Path]) -> None:
+    ours, theirs = keystores
+    told = [
+        (f"{ours}/safety_gate=sub=rq/kalos/request_haltRequest", "1"),
+        (f"{ours}/dashboard=pub=rq/kalos/request_haltRequest", ""),
+        (f"{theirs}/dashboard=pub=rq/kalos/request_haltRequest", ""),
+        (f"{ours}/dashboard=sub=rt/kalos/events/calls", "4"),
+        (f"{ours}/skill_kernel=pub=rt/kalos/events/calls", ""),
+        (f"{ours}/process_scheduler=sub=rq/kalos/run_task/_action/send_goalRequest", "6"),
+        (f"{ours}/dashboard=pub=rq/kalos/run_task/_action/send_goalRequest", ""),
+        (f"{ours}/dashboard=pub=rt/kalos/cmd_vel_in", "no endpoint"),
+        (f"{ours}/dashboard=pub=rt/kalos/scan", "no endpoint"),
+    ]
+    assert_heard(participants, told)
 
 
 def test_permissions_that_were_changed_let_nobody_in(participants: Path, tmp_path: Path) -> None:
