@@ -83,7 +83,7 @@ class Rig:
         return self.robot.drivers.drive(stop=stop or threading.Event(), **way)
 
 
-@pytest.fixture(scope="module", params=["legged", "wheeled"])
+@pytest.fixture(scope="module", params=["legged", pytest.param("wheeled", marks=pytest.mark.slow)])
 def made(request: pytest.FixtureRequest, ros: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rig]:
     holonomic = request.param == "legged"
     namespace = f"/base{os.getpid()}_{request.param}"

@@ -231,7 +231,7 @@ def test_a_second_gate_relays_nothing_and_does_not_say_that_it_is_not_halted(rig
     assert not again.commands and not again.postures and again.teleop is None and heard == [True]
 
 
-@pytest.mark.parametrize("kind", [Twist, TwistStamped])
+@pytest.mark.parametrize("kind", [pytest.param(Twist, marks=pytest.mark.slow), TwistStamped])
 def test_who_publishes_cmd_vel_passes_the_gate_below_every_skill(plant: BasePlant, commander: Commander, kind: type) -> None:
     with saying(Stranger(plant.get_namespace(), "cmd_vel", kind)):
         wait_until(lambda: plant.speed > 0.9, 5.0, "it goes ahead")
@@ -414,7 +414,7 @@ def test_a_killed_gate_leaves_the_base_at_rest(plant: BasePlant, commander: Comm
     wait_until(lambda: plant.speed == 0.0, 0.5, "the base stops by itself")
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+@pytest.mark.parametrize("number", [pytest.param(signal.SIGINT, marks=pytest.mark.slow), signal.SIGTERM, signal.SIGKILL])
 def test_the_last_word_of_a_gate_that_is_ended_in_motion_is_zero(
     number: signal.Signals, rig: Rig, processes: Processes, namespace: str, host: Callable[..., Any]
 ) -> None:

@@ -129,14 +129,14 @@ def running(placed: Callable[..., str]) -> Iterator[Robot]:
     ("node", "callback"),
     [
         ("process_scheduler", "_event"),
-        ("action_planner", "_process_state"),
+        pytest.param("action_planner", "_process_state", marks=pytest.mark.slow),
         ("action_planner", "_event"),
         ("channel_scheduler", "_token"),
-        ("channel_scheduler", "_feedback"),
-        ("channel_scheduler", "_responded"),
-        ("channel_scheduler", "write"),
+        pytest.param("channel_scheduler", "_feedback", marks=pytest.mark.slow),
+        pytest.param("channel_scheduler", "_responded", marks=pytest.mark.slow),
+        pytest.param("channel_scheduler", "write", marks=pytest.mark.slow),
         ("skill_kernel", "_on_goal"),
-        ("skill_kernel", "_on_content"),
+        pytest.param("skill_kernel", "_on_content", marks=pytest.mark.slow),
     ],
 )
 def test_a_process_ends_whose_callback_raises(running: Robot, node: str, callback: str) -> None:

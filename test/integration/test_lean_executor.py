@@ -342,7 +342,7 @@ def test_it_ends_at_once_when_the_host_closes_and_when_its_context_is_shut_down(
         context.try_shutdown()
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [pytest.param(signal.SIGINT, marks=pytest.mark.slow), signal.SIGTERM])
 def test_a_signal_ends_a_node_that_waits(number: signal.Signals) -> None:
     program = (
         "import sys\nfrom ghostshell_ros.runtime.node import RuntimeNode\nfrom ghostshell_ros.runtime.node_runtime import run\n"

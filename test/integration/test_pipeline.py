@@ -296,10 +296,10 @@ def test_an_interrupt_of_everything_by_somebody_else_leaves_a_robot_that_works(w
 
 FAULTS = [
     pytest.param([Fault.status(401)], ModelCode.MODEL_AUTH, id="401"),
-    pytest.param([Fault.status(429, times=2, retry_after_s=0)], ModelCode.MODEL_RATE_LIMITED, id="429"),
-    pytest.param([Fault.status(500, times=2)], ModelCode.MODEL_SERVER, id="500"),
+    pytest.param([Fault.status(429, times=2, retry_after_s=0)], ModelCode.MODEL_RATE_LIMITED, id="429", marks=pytest.mark.slow),
+    pytest.param([Fault.status(500, times=2)], ModelCode.MODEL_SERVER, id="500", marks=pytest.mark.slow),
     pytest.param([Fault.drop(90)], ModelCode.MODEL_CONNECTION, id="reset-in-mid-tag"),
-    pytest.param([Fault.drop(90, how="cut")], ModelCode.MODEL_CONNECTION, id="cut-in-mid-tag"),
+    pytest.param([Fault.drop(90, how="cut")], ModelCode.MODEL_CONNECTION, id="cut-in-mid-tag", marks=pytest.mark.slow),
     pytest.param([Fault.silence(90, 20.0)], ModelCode.MODEL_TIMEOUT, id="silence"),
 ]
 
@@ -359,7 +359,11 @@ HOSTILE: dict[str, tuple[str, set[int]]] = {
 }
 
 
-@pytest.mark.parametrize("name", HOSTILE)
+QUICK = ("half a tag", "depth of 100,000", "doctype", "unknown inside known", "twice the same attribute", "five thousand calls")
+"""What else is hostile meets parser and mapper in the unit tests at each commit."""
+
+
+@pytest.mark.parametrize("name", [pytest.param(n, marks=() if n in QUICK else pytest.mark.slow) for n in HOSTILE])
 def test_hostile_text_gives_a_code_and_harms_nobody(watch: Observer, name: str) -> None:
     text, codes = HOSTILE[name]
     process_id = watch.stream(text)
@@ -401,7 +405,11 @@ class Saying:
         return self.process.returncode, printed
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP], ids=lambda n: n.name)
+@pytest.mark.parametrize(
+    "number",
+    [signal.SIGINT, *(pytest.param(n, marks=pytest.mark.slow) for n in (signal.SIGTERM, signal.SIGHUP))],
+    ids=lambda n: n.name,
+)
 def test_a_signal_to_say_ends_the_task(watch: Observer, server: ModelServer, number: signal.Signals) -> None:
     server.answer = LONG_SHAKE
     saying = Saying(watch)
