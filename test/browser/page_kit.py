@@ -146,7 +146,15 @@ def busy_robot() -> dict[str, Any]:
             "choices": ["the red one", "the blue one"],
             "until": t + 45,
         },
-        "q2": {"process": "p2", "text": "What is your name?", "choices": [], "until": t + 20},
+        "q2": {
+            "process": "p2",
+            "text": "Will you sign the form?",
+            "choices": ["yes", "no", "later"],
+            "any_words": True,
+            "person": "Li",
+            "why": "Wang needs it today",
+            "until": t + 20,
+        },
     }
     robot["rules"] = [
         {

@@ -164,10 +164,13 @@ def test_an_answer_streams_and_its_calls_come(new_page: Callable[..., Page]) -> 
 def test_questions_are_answered_by_choice_or_in_words(new_page: Callable[..., Page]) -> None:
     page, server = shown(new_page, {"kalos": busy_robot()})
     page.get_by_role("button", name="the blue one").click()
-    page.get_by_label("Reply").fill("Kalos")
+    asks_li = page.locator(".question", has_text="It asks Li")
+    expect(asks_li).to_contain_text("Wang needs it today")
+    expect(asks_li.get_by_role("button", name="later")).to_be_visible()
+    page.get_by_label("Reply").fill("ask Bo instead")
     page.keyboard.press("Enter")
     expect(page.locator("#questions .said").last).to_have_text("done")
-    assert [(act["question"], act["text"]) for act in server.acts] == [("q1", "the blue one"), ("q2", "Kalos")]
+    assert [(act["question"], act["text"]) for act in server.acts] == [("q1", "the blue one"), ("q2", "ask Bo instead")]
     server.patch(deleted=(["robots", "kalos", "questions", "q1"],))
     expect(page.locator(".question")).to_have_count(1)
 

@@ -273,12 +273,14 @@ def test_a_question_is_answered(page: Setting, host: Callable[..., Any]) -> None
     asking = GoalClient(node, AskHuman, "ask_human")
     ends: queue.Queue[Any] = queue.Queue()
     wait_until(lambda: node.call_soon(asking.server_is_ready) or asking._answers, 10.0, "ask_human")
-    goal = AskHuman.Goal(question="Shall I <b>open</b> the door?", choices=["yes", "no"], timeout_s=30.0)
+    asks = {"question": "Shall I <b>open</b> the door?", "choices": ["yes", "no"], "person": "Li", "why": "it is warm"}
+    goal = AskHuman.Goal(**asks, timeout_s=30.0)
     node.call_soon(lambda: asking.send(goal, on_end=lambda end, result: ends.put((end, result))))
     with page.browser() as browser, page.browser("--as", "viewer") as viewer:
         wait_until(lambda: page.of(browser)["questions"], 5.0, "the question is shown")
         ((name, asked),) = page.of(browser)["questions"].items()
         assert asked["text"] == goal.question and asked["choices"] == ["yes", "no"]
+        assert (asked["person"], asked["why"], asked["any_words"]) == ("Li", "it is warm", False)
         assert not viewer.do("answer", page.name, question=name, text="no")["ok"]
         assert browser.do("answer", page.name, question=name, text="yes")["ok"]
         end, result = ends.get(timeout=5.0)
