@@ -240,11 +240,15 @@ def corrected(robot: Robot, improves: list[str], statements: list[str] | None = 
     return Run(robot, CORRECTION, statements or [LEARN, WAIT], improves=improves, process_id="p2").run()
 
 
+def nothing_kept(run: Run) -> str:
+    """Return what the console shows of what is not used."""
+    return [entry.output for entry in run.session.entries if entry.code == LEARN][-1].strip("'\"")
+
+
 def nothing(run: Run) -> str:
-    """Return why nothing was learned, as the console shows it."""
-    shown = [entry.output for entry in run.session.entries if entry.code == LEARN]
-    assert run.done == [] and shown, run.transcript
-    return shown[-1].strip("'\"")
+    """Return why nothing was learned and nobody asked, as the console shows it."""
+    assert run.done == [], run.transcript
+    return nothing_kept(run)
 
 
 def test_it_learns_only_right_after_somebody_spoke(robot: Robot, book: LessonBook) -> None:
@@ -382,15 +386,27 @@ def test_a_pause_puts_off_what_is_learned_and_a_halt_ends_it(robot: Robot, book:
     assert "KeyboardInterrupt: halted" in other.run().transcript
 
 
+def test_what_nobody_was_asked_no_yes_confirms(robot: Robot, book: LessonBook, table: Table) -> None:
+    robot.act = lambda call, given: SkillReturn.failure("no sound") if call == "speak" else table.act(call, given)
+    assert nothing_kept(corrected(robot, IMPROVES)).startswith("lesson 1 is proposed, but nobody could be asked")
+    Run(robot, "yes", [WAIT], process_id="p3").run()
+    robot.act = table.act
+    run = Run(robot, "not so", [LEARN, "x = 1", WAIT], improves=IMPROVES, process_id="p4")
+    run.clock.call_later(0.5, lambda: run.interrupt("halted"))
+    run.run()
+    Run(robot, "yes", [WAIT], process_id="p5").run()
+    assert not used(book) and {lesson.state for lesson in book.lessons()} == {State.PROPOSED}
+
+
 def test_a_robot_without_a_memory_is_offered_nothing_to_learn_with(robot: Robot) -> None:
     robot.learned = None
     run = Run(robot, ASKED, [LEARN, WAIT]).run()
     assert "def learn_from_interaction" not in run.model.questions[0].request.system and "NameError" in run.transcript
 
 
-YES = "yes|Yes!|ok|Yes, please.|yes, remember that|remember it|please remember that|Sure, do that, thanks|是的|好，记住吧|记住"
+YES = "yes|Yes!|ok|Yes, please.|yes, remember that|remember it|please remember that|Sure, thanks|是的|好，记住吧|记住"
 NO = "no|No, thanks.|nope|forget it|don't|不要|不用"
-NEITHER = "yes but slower|yes or no|no, more to the left|remember the milk|dance|what|not so fast|yes and no|right now go left|"
+NEITHER = "yes but slower|yes or no|no, more to the left|remember the milk|dance|what|not so fast|yes and no|right|do that|"
 
 
 @pytest.mark.parametrize(("said", "means"), [(YES, True), (NO, False), (NEITHER, None)])

@@ -41,7 +41,7 @@ _OFFER = {
     "en": ("{} Shall I remember that?", " That takes the place of what I learned on {} from “{}”."),
     "zh": ("{} 要我记住吗？", "这会取代我在{}从“{}”学到的内容。"),
 }
-_YES = "yes|yeah|yep|sure|ok|okay|right|exactly|correct|of course|please do|do that|do so|是|是的|对|对的|好|好的|可以|行"
+_YES = "yes|yeah|yep|sure|ok|okay|exactly|correct|of course|please do|是|是的|对|对的|好|好的|可以|行"
 _KEEP = "(?:do )?(?:please )?(?:remember|keep|learn|save)(?: it| that| this)?|请?记住(?:它|这个|吧)?"
 _NO = "no|nope|nah|no thanks|do not|don't|forget (?:it|that)|wrong|不|不要|不用|不对|不是|别|别记|算了"
 _TAIL = "(?: please| thanks| thank you| now| from now on|请|吧|谢谢)*"

@@ -47,6 +47,7 @@ SHOWN_WHY = 400
 SORRY = "Sorry, I am going in circles and do not know how to go on."
 KEPT, NOT_KEPT = "# Lesson {} is confirmed: it is used from now on.", "# Lesson {} is not kept."
 NOT_SETTLED = "# Lesson {} stays as it was: {}"
+UNASKED = "lesson {} is proposed, but nobody could be asked whether to keep it; it can be confirmed on the page"
 SOMEBODY = "somebody"
 DONE_BEFORE, REMEMBERED = "# Done before, of this task: {}", "# Remembered, may have changed since: {}"
 CUT_OFF = (
@@ -108,6 +109,8 @@ class ConsolePlanning:
             self._go_on()
         elif isinstance(event, Interrupted):
             self._void, self._doomed, self._cause = True, self._working, event.cause
+            if self._session is not None:
+                self._session.offered = 0
             self._stop_asking()
             self._todo.clear()
             self._break_off()
@@ -337,23 +340,29 @@ class ConsolePlanning:
 
     def _learned(self, call: HostCall, outcome: Offer | str) -> None:
         """Ask a person about what was learned, and tell the statement."""
-        assert self._session is not None
-        if self._session.call is not call or self._working:
-            return
         if isinstance(outcome, str):
-            self._hold(partial(self._answer, outcome))
+            self._told(call, outcome)
             return
-        self._taught, self._session.offered = True, outcome.lesson
+        self._taught = True
         self._io.report(Notice(layer=Layer.IMPROVE.value, text=outcome.question))
-        answer = partial(self._hold, partial(self._answer, outcome.told))
         if not self._api.spoken:
-            answer()
+            self._told(call, outcome.told, outcome.lesson)
             return
-        skill, parameter = next(iter(self._api.spoken.items()))
-        self._io.call(skill, **{parameter: outcome.question}).then(lambda _: answer() if self._session_waits(call) else None)
 
-    def _session_waits(self, call: HostCall) -> bool:
-        return self._session is not None and self._session.call is call and not self._working
+        def asked(event: CallEvent) -> None:
+            done = event.outcome is Outcome.DONE
+            self._told(call, outcome.told if done else UNASKED.format(outcome.lesson), outcome.lesson if done else 0)
+
+        skill, parameter = next(iter(self._api.spoken.items()))
+        self._io.call(skill, **{parameter: outcome.question}).then(asked)
+
+    def _told(self, call: HostCall, what: str, offered: int = 0) -> None:
+        """Let the statement that learns go on; a lesson that was `offered` is confirmed by the next thing that is said, if that
+        is a plain yes."""
+        assert self._session is not None
+        if self._session.call is call and not self._working:
+            self._session.offered = offered
+            self._hold(partial(self._answer, what))
 
     def _ask_improvement(self, messages: Sequence[Message], then: Callable[[str], None]) -> None:
         if not self._io.allowance(Layer.IMPROVE)[0]:
