@@ -7,7 +7,7 @@ from hypothesis import HealthCheck, settings
 
 THOROUGH = "thorough"
 FEW = 20
-"""Examples at each commit of a property that names no number, or fewer than ten times so many."""
+"""Examples at each commit of a property that names no number, and at least of one that names four times so many."""
 
 
 def register() -> None:
@@ -20,4 +20,4 @@ def register() -> None:
 
 def examples(thorough: int) -> int:
     """Return the number of examples in the profile that is loaded, given that of the thorough one."""
-    return thorough if settings.get_current_profile_name() == THOROUGH else min(thorough, max(FEW, thorough // 10))
+    return thorough if settings.get_current_profile_name() == THOROUGH else min(thorough // 4, max(FEW, thorough // 10))
