@@ -48,7 +48,8 @@ def servers() -> Iterator[tuple[ModelServer, ModelServer]]:
         yield first, second
 
 
-@pytest.fixture(params=["openai", "anthropic"])
+# Both clients are threads over HTTP; what a provider's own does is tried in test_llm_http and test_llm_faults.
+@pytest.fixture(params=["openai", pytest.param("anthropic", marks=pytest.mark.slow)])
 def hedged(request: pytest.FixtureRequest, servers: tuple[ModelServer, ModelServer]) -> Iterator[HedgedClient]:
     clients = [client_for(str(request.param), server) for server in servers]
     made = HedgedClient(clients[0], clients[1], AFTER_S)
