@@ -52,4 +52,9 @@ told GRPO
 "$python" -m training.grpo "${base[@]}" --adapter "$out/sft" --pairs "$work/fresh.jsonl" --out "$out/grpo" \
     --steps "${GRPO_STEPS:-400}" --minutes "${GRPO_MINUTES:-1.3}" --batch "${GRPO_BATCH:-128}" --group "${GRPO_GROUP:-8}" 2>&1 | grep -a "reward\|rror" | tail -n 40
 "$python" -m training.answers "${base[@]}" --adapter "$out/grpo" --pairs "${held[@]}" --out "$out/grpo" --batch "${ANSWERS:-100}" 2>&1 | tail -n 4
+if [ -z "${TINY:-}" ]; then
+    for stage in sft rejection grpo; do
+        "$python" -m training.adapter "$out/$stage" "$out/$stage.gguf" ${WEIGHTS:+--weights "$WEIGHTS"}
+    done
+fi
 told done

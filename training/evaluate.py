@@ -23,7 +23,7 @@ from planners.models.factory import make_client
 from planners.strategies.stream.stream_planner import StreamPlanner
 from training.pairs import Pair, held_out_paraphrases, held_out_skills
 from training.robots import robot
-from training.serving import ADAPTER, local, serve
+from training.serving import local, serve
 from training.streams import same, stream_reward
 
 SHORT = {**SETTINGS, "prompt": "short", "max_output_tokens": 200, "deadline_s": 120.0}
@@ -90,8 +90,9 @@ def main() -> int:
     """Measure, print, write out/bench/local_model.json."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--json", action="store_true", help="print the JSON instead of the tables")
-    parser.add_argument("--adapter", type=Path, default=ADAPTER, help="GGUF file of the adapter")
+    parser.add_argument("--adapter", type=Path, help="GGUF file of the adapter")
     parser.add_argument("--base", action="store_true", help="score the model without an adapter, too")
+    parser.add_argument("--threads", type=int, default=2, help="processor cores of the model")
     parser.add_argument("--pairs", type=int, default=200, help="paraphrases; half as many of other skills")
     parser.add_argument("--sets", nargs="+", choices=SETS, default=SETS, help="what to score; default: all")
     chosen = parser.parse_args()
@@ -108,8 +109,9 @@ def main() -> int:
     if "tasks" in chosen.sets:
         told = measure(tasks, coco, {"offline": lambda store: offline_for_tasks(store, coco)}, 1)["offline"]
         results["offline"]["tasks"] = {"bcm": average(told, objective), "by_task": told}
-    for name, adapter in {"local": chosen.adapter, **({"base": None} if chosen.base else {})}.items():
-        server = serve(0, adapter, 2)
+    contestants = {"local": chosen.adapter} if chosen.adapter else {}
+    for name, adapter in {**contestants, **({"base": None} if chosen.base else {})}.items():
+        server = serve(0, adapter, chosen.threads)
         client = make_client(local().model_copy(update={"base_url": f"{server.listening_address}/v1", **PATIENT}))
         client.prepare()
         results[name] = {part: scored(pairs, lambda _, one=client: one) for part, pairs in sets.items()}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Serve the local model with its adapter on this machine, over the OpenAI protocol, and name it `model:=local`."""
+"""Serve the local model with a trained adapter on this machine, over the OpenAI protocol, and name it `model:=local`."""
 
 from __future__ import annotations
 
@@ -14,8 +14,6 @@ from training.base import weights
 
 PORT = 8742
 """Port on 127.0.0.1 where `ghostshell local-model` listens by default."""
-ADAPTER = Path(__file__).resolve().with_name("adapter.gguf")
-"""The trained adapter that is shipped."""
 CONTEXT = 8192
 """Tokens that the model can read and write."""
 
@@ -50,8 +48,8 @@ def serve(port: int, adapter: Path | None, threads: int, file: Path | None = Non
 
 
 def local_model(
+    adapter: Annotated[Path, typer.Argument(exists=True, dir_okay=False, help="trained adapter, a GGUF file")],
     port: Annotated[int, typer.Option(min=0, max=65535, help="port on 127.0.0.1; 0 picks a free one")] = PORT,
-    adapter: Annotated[Path | None, typer.Option(exists=True, dir_okay=False, help="GGUF file of another adapter")] = None,
     threads: Annotated[int, typer.Option(min=1, help="processor cores to use")] = 2,
 ) -> None:
     """Serve the local model until interrupted; a robot uses it with `model:=local prompt:=short`.
@@ -59,7 +57,7 @@ def local_model(
     Exit status 2: what it needs is not installed, or the server does not start.
     """
     try:
-        server = serve(port, adapter or ADAPTER, threads)
+        server = serve(port, adapter, threads)
     except (ImportError, FileNotFoundError, RuntimeError) as error:
         typer.echo(f"ghostshell: {error}; docs/local_model.md says what to install", err=True)
         raise typer.Exit(2) from error
