@@ -17,7 +17,6 @@ from planners.strategies.console.errors import ErrorBook
 from planners.strategies.console.functions import bound_names
 from planners.strategies.console.sandbox import HostCall, Raised, Ran, Sandbox, SandboxError, Step
 from planners.strategies.console.transcript import Entry, shown
-from skill_kernel.config.yaml_text import private
 
 VERSION = 2
 MAX_ENTRIES = 500
@@ -122,11 +121,12 @@ class Session:
         if self.file is None:
             return
         with suppress(OSError, SandboxError):
-            self.file.parent.mkdir(parents=True, exist_ok=True)
-            new = self.file.with_suffix(".new")
-            with open(new, "w", encoding="utf-8", opener=private) as out:
-                out.write(json.dumps(self._state()))
-            os.replace(new, self.file)
+            data = json.dumps(self._state()).encode()
+            try:
+                _replace(self.file, data)
+            except FileNotFoundError:
+                self.file.parent.mkdir(parents=True, exist_ok=True)
+                _replace(self.file, data)
 
     def move(self, file: Path | None) -> None:
         """Keep it under another name from now on."""
@@ -181,6 +181,19 @@ class Session:
     def close(self) -> None:
         """End its interpreter."""
         self._sandbox.close()
+
+
+def _replace(file: Path, data: bytes) -> None:
+    """Replace a file as a whole, readable by its owner alone. A skill waits for it, and each call of the operating system lets
+    other threads in, so there are no more than needed. Raises OSError."""
+    new = file.with_suffix(".new")
+    opened = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    try:
+        if os.write(opened, data) != len(data):
+            raise OSError(f"{new} was written in part: its disk is full")
+    finally:
+        os.close(opened)
+    os.replace(new, file)
 
 
 def _text(state: bytes) -> str:
