@@ -132,12 +132,8 @@ class _AtTable:
 
     def _offered(self) -> bool:
         """Return whether the robot has asked since somebody spoke last."""
-        said = [text for who, text in self.result.talk[::-1]]
-        own = [text for who, text in self.result.talk[self._last_heard() :] if who == ROBOT]
-        return bool(said) and any(map(is_offer, own))
-
-    def _last_heard(self) -> int:
-        return max((i for i, (who, _) in enumerate(self.result.talk) if who == PERSON), default=0)
+        heard = max(i for i, (who, _) in enumerate(self.result.talk) if who == PERSON)
+        return any(is_offer(text) for who, text in self.result.talk[heard:] if who == ROBOT)
 
     def say(self, text: str) -> None:
         """Say something to the robot, and wait until it waits for more."""

@@ -89,6 +89,19 @@ def test_who_forgets_to_learn_is_reminded_and_who_spoils_it_learns_nothing(
         assert (PERSON, REMEMBER) in reminded.talk and reminded.confirmed == 1
 
 
+def test_what_fails_at_the_table_where_it_is_tried_is_not_offered(
+    attentive: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    honest = console._improvement
+    monkeypatch.setattr(
+        console, "_improvement", lambda question, spoils: honest(question, spoils).replace("(block, ", "('pink block', ")
+    )
+    with lessons(tmp_path) as learned:
+        done = run(corner("top left corner"), learned, tmp_path)
+        assert done.first == 1 and not learned.lessons()
+        assert not any("remember" in text for who, text in done.talk if who != PERSON)
+
+
 def test_who_takes_no_notice_is_given_up_only_after_three_corrections(
     attentive: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
