@@ -72,6 +72,8 @@ def incremental(
 
 
 def _run(todo: list[Chain], results: Results, setup: str, rounds: int, limit: float, model: str) -> bool:
+    from planners.models.base import ModelError
+
     begun = time.monotonic()
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="ghostshell-incremental-")))
@@ -82,8 +84,9 @@ def _run(todo: list[Chain], results: Results, setup: str, rounds: int, limit: fl
             try:
                 # A chain counts as a whole: what its memory holds is gone when it breaks off.
                 lines = list(_chain(chain, rounds, make, folder))
-            except KeyboardInterrupt:
-                print("broken off; the same command goes on from here", file=sys.stderr)
+            except (KeyboardInterrupt, ModelError) as error:
+                why = f" ({error})" if str(error) else ""
+                print(f"broken off{why}; the same command goes on from here", file=sys.stderr)
                 return False
             for line in lines:
                 results.add({**line, "setup": setup})

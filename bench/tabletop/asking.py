@@ -10,6 +10,7 @@ from planners.models.base import CancelToken, ModelClient, ModelError, ModelRequ
 from planners.models.model_call import AnswerEnd
 from planners.prompts.blocks import Layer
 from skill_kernel.clock import Clock
+from skill_kernel.codes import ModelCode
 
 
 class Answer:
@@ -25,7 +26,8 @@ class Answer:
 
 
 class RealModel:
-    """Ask a client, and wait for the whole answer; a `Model`."""
+    """Ask a client, and wait for the whole answer; a `Model`. Where nobody answers, ModelError ends the measurement: that is no
+    failure of the robot's."""
 
     def __init__(self, client: ModelClient, clock: Clock) -> None:
         self._client, self._clock = client, clock
@@ -49,6 +51,8 @@ class RealModel:
                 text += event.text if isinstance(event, TextDelta) else ""
             end = AnswerEnd(text)
         except ModelError as error:
+            if error.code is not ModelCode.MODEL_REFUSED:
+                raise
             end = AnswerEnd(text, int(error.code), error.message)
         answer = Answer()
 

@@ -12,7 +12,13 @@ import typer
 from typer.testing import CliRunner
 
 from bench.commands.incremental import incremental
+from bench.tabletop.asking import RealModel
 from bench.tabletop.tables import tables
+from bench.virtual_clock import VirtualClock
+from planners.models.base import CancelToken, Message, ModelError, ModelRequest
+from planners.models.model_call import AnswerEnd
+from planners.prompts.blocks import Layer
+from skill_kernel.codes import ModelCode
 
 APP = typer.Typer()
 APP.command()(incremental)
@@ -79,3 +85,21 @@ def test_a_chain_is_run_kept_and_not_run_again(tmp_path: Path) -> None:
 def test_what_cannot_be_measured_is_said(given: list[str], says: str, tmp_path: Path) -> None:
     refused = CliRunner().invoke(APP, [*given, "--out", str(tmp_path)])
     assert refused.exit_code == 2 and says in refused.output + (refused.stderr if refused.stderr_bytes else "")
+
+
+@pytest.mark.parametrize(("code", "ends"), [(ModelCode.MODEL_CONNECTION, False), (ModelCode.MODEL_REFUSED, True)])
+def test_a_model_that_nobody_reaches_ends_the_measurement_and_one_that_declines_a_task(code: ModelCode, ends: bool) -> None:
+    class Client:
+        def stream(self, request: ModelRequest, *, cancel: CancelToken) -> Any:
+            raise ModelError(code, "no answer")
+
+    clock, heard = VirtualClock(), list[AnswerEnd]()
+    model = RealModel(Client(), clock)  # type: ignore[arg-type]
+    request = ModelRequest("", (Message("user", "?"),))
+    if not ends:
+        with pytest.raises(ModelError, match="no answer"):
+            model.ask(Layer.CONSOLE, "p1", request, lambda _: None, heard.append)
+        return
+    model.ask(Layer.CONSOLE, "p1", request, lambda _: None, heard.append)
+    clock.run(1.0)
+    assert [(end.code, end.why) for end in heard] == [(int(code), "no answer")]
