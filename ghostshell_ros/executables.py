@@ -54,13 +54,13 @@ def without_generator() -> None:
     modules.setdefault("rosidl_generator_py.generate_py_impl", None)
 
 
-def drop_code(libraries: tuple[str, ...] = ("",)) -> None:
-    """Give back the memory of the code of libraries, or of all: what runs again is read from their files again. On Linux."""
+def drop_code() -> None:
+    """Give back the memory of the code of all libraries: what of it runs again is read from their files again. On Linux."""
     madvise, unneeded = ctypes.CDLL(None).madvise, 4  # MADV_DONTNEED
     for line in Path("/proc/self/maps").read_text(encoding="utf-8").splitlines():
         addresses, access, _, _, _, *name = line.split(maxsplit=5)
         # Only pages that cannot have been written to.
-        if access == "r-xp" and name and name[0].startswith("/") and Path(name[0]).name.startswith(libraries):
+        if access == "r-xp" and name and name[0].startswith("/"):
             begin, end = (int(address, 16) for address in addresses.split("-"))
             madvise(ctypes.c_void_p(begin), ctypes.c_size_t(end - begin), unneeded)
 

@@ -77,7 +77,7 @@ def serve(line: Connection, world_name: str, models: Mapping[str, str]) -> None:
     with suppress(EOFError, OSError):
         while True:
             if not line.poll(IDLE_S):
-                drop_code(("libLLVM", "swrast_dri"))
+                drop_code()
                 line.poll(None)
             camera, size, state, faces = line.recv()
             world.set_state(state)
