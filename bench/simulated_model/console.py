@@ -152,14 +152,14 @@ def _statement(question: Question, heedless: bool, forgets: bool) -> str:
 
 
 def _shown(question: Question) -> list[list[Entry]]:
-    """Return the examples of a prompt, the most similar first: the parts of its transcript that begin with a wait."""
-    examples: list[list[Entry]] = []
+    """Return the examples of a prompt that are tasks, the most similar first, each up to the next thing that was said."""
+    parts: list[list[Entry]] = []
     for entry in read(question.users[-1].partition(AT_HAND)[0]):
-        if entry.heard is not None and understood(entry.heard) is not None:
-            examples.append([])
-        if examples:
-            examples[-1].append(entry)
-    return examples[::-1]
+        if entry.heard is not None:
+            parts.append([])
+        if parts:
+            parts[-1].append(entry)
+    return [part for part in reversed(parts) if understood(part[0].heard or "") is not None]
 
 
 # -- habits -------------------------------------------------------------------------------------------------------------------
