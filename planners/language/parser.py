@@ -676,9 +676,9 @@ class CommandParser:
         """Return the sentences that people can say to this robot."""
         return Phrasebook(self.matcher.entries, lambda text: self.read(text).source, speaks=self._speaks)
 
-    def abilities(self, count: int = 6) -> str:
+    def abilities(self) -> str:
         """Return some commands as people say them, made of the robot's own skills, and the routines."""
-        said = self.phrasebook.nearest("", count=count)
+        said = self.phrasebook.nearest("", count=6)
         taught = f"; routines: {', '.join(self.routines.values())}" if self.routines else ""
         return f"{'; '.join(said)}{taught}; all: ghostshell skills"
 

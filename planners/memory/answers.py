@@ -248,8 +248,8 @@ class Answerer:
         since_s, until_s, names = self._asked.since_s, self._asked.until_s, tuple(k.value for k in kinds)
         return Query(text, names, since_s=since_s, until_s=until_s, robot=robot, viewer=self._viewer, limit=limit)
 
-    def _find(self, kind: Kind, robot: str = "", limit: int = MANY) -> list[Record]:
-        return self._store.find(self._query((kind,), robot, limit))
+    def _find(self, kind: Kind, robot: str = "") -> list[Record]:
+        return self._store.find(self._query((kind,), robot, MANY))
 
     def _words(self, text: str, kinds: Sequence[Kind], robot: str = "", limit: int = 50) -> list[Record]:
         """Return the newest records that hold all these words."""

@@ -343,10 +343,10 @@ def condition_lines(accessors: Mapping[str, Accessor]) -> str:
     return f"# What conditions may ask; texts in quotes\n\n{''.join(lines)}" if lines else ""
 
 
-def observed(robot: RobotFacts, *, remark: str = "", note: str = OBSERVED_NOTE) -> str:
+def observed(robot: RobotFacts, *, note: str = OBSERVED_NOTE) -> str:
     """Return the fields of the observation as a section; empty without any."""
     lines = "".join(f"- {name}: {' '.join(role.split())}\n" for name, role in robot.fields.items())
-    return f"# What it observes: the fields of OBSERVATION{remark}\n\n{lines}{note}" if lines else ""
+    return f"# What it observes: the fields of OBSERVATION\n\n{lines}{note}" if lines else ""
 
 
 def places(robot: RobotFacts) -> str:
