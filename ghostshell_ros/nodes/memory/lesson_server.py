@@ -3,6 +3,7 @@
 
 from collections.abc import Callable, Collection
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -40,8 +41,9 @@ class LessonServer:
         node.steady_timer(LOOK_S, self._look)
 
     def _look(self) -> None:
-        for robot in self._robots():
-            self._pool.submit(self._read, robot)
+        with suppress(RuntimeError):  # the node is ending
+            for robot in self._robots():
+                self._pool.submit(self._read, robot)
 
     def _read(self, robot: str) -> None:
         lessons = newest(self._book(robot).lessons())
