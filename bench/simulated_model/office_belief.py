@@ -37,7 +37,9 @@ class Act:
 
     @classmethod
     def read(cls, agent: str, text: str) -> Act:
-        """Return the act that a call in text spells."""
+        """Return the act that a call in text spells, or that a request in words asks for."""
+        if text.startswith("Please "):
+            return _requested(agent, text)
         return cls(agent, text.partition("(")[0].strip(), dict(_ARGUMENT.findall(text)))
 
     @property
@@ -45,6 +47,17 @@ class Act:
         """Return it as a call in text."""
         given = ", ".join(f'{name}="{value}"' for name, value in self.given.items())
         return f"{self.skill}({given})"
+
+
+def _requested(agent: str, words: str) -> Act:
+    item = re.search(r"\((\w+)\)", words)
+    given = {"item": item[1] if item else ""}
+    found = re.match(r"Please (\w+)(?:.* (?:at|to) (\w+)\.$)?", words)
+    verb = found[1] if found else ""
+    skill = {"be": "wait"}.get(verb, verb)
+    if found and found[2]:
+        given["to" if skill == "bring" else "facility"] = found[2]
+    return Act(agent, skill, given)
 
 
 @dataclass(frozen=True)

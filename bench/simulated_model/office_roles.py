@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import json
 import random
-import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -219,25 +218,11 @@ def _against(office: Office) -> str:
     """Return what speaks against the assigned steps, in the order in which they need one another."""
     belief = office.belief
     for step in sorted(office.question.items("ASSIGNED"), key=lambda s: int(s["step"])):
-        act = _read_assigned(str(step["agent"]), str(step["call"]))
+        act = Act.read(str(step["agent"]), str(step["call"]))
         if why := _unfit(office, belief, act):
             return f"step {step['step']}: {why}"
         belief.suppose(act)
     return ""
-
-
-def _read_assigned(agent: str, call: str) -> Act:
-    """Return the act of a call, or of a request in words."""
-    if not is_person(agent):
-        return Act.read(agent, call)
-    item = re.search(r"\((\w+)\)", call)
-    given = {"item": item[1] if item else ""}
-    found = re.match(r"Please (\w+)(?:.* (?:at|to) (\w+)\.$)?", call)
-    verb = found[1] if found else ""
-    skill = {"be": "wait"}.get(verb, verb)
-    if found and found[2]:
-        given["to" if skill == "bring" else "facility"] = found[2]
-    return Act(agent, skill, given)
 
 
 def _unfit(office: Office, belief: Belief, act: Act) -> str:
