@@ -37,6 +37,10 @@ NOTHING = "nothing is learned: {}"
 NO_PROBLEM, NO_ANSWER = "nothing was wrong", "the model that improves interactions does not answer; ask again later"
 UNTRIED = "the improved interaction fails where it is tried without the robot, at {}"
 PROPOSED = "lesson {} is proposed ({}): {} It is used once somebody says yes."
+KEPT, NOT_KEPT = "# Lesson {} is confirmed: it is used from now on.", "# Lesson {} is not kept."
+NOT_SETTLED = "# Lesson {} stays as it was: {}"
+UNASKED = "lesson {} is proposed, but nobody could be asked whether to keep it; it can be confirmed on the page"
+SOMEBODY = "somebody"
 _OFFER = {
     "en": ("{} Shall I remember that?", " That takes the place of what I learned on {} from “{}”."),
     "zh": ("{} 要我记住吗？", "这会取代我在{}从“{}”学到的内容。"),
@@ -67,6 +71,19 @@ def agreed(said: str) -> bool | None:
     """Return whether somebody confirms what was offered: True or False for a plain yes or no, None for all that says more."""
     words = _SPACE.sub(" ", said.casefold().replace("’", "'")).strip()
     return True if _YES_SAID.fullmatch(words) else False if _NO_SAID.fullmatch(words) else None
+
+
+def settle(store: LearnedStore, lesson: int, yes: bool, sender: str) -> str:
+    """Confirm a lesson or take it back, as somebody said in a conversation, and return what the console is told. Blocks."""
+    who = f"{sender or SOMEBODY} (in conversation)"
+    try:
+        if yes:
+            store.confirm(lesson, who)
+        else:
+            store.revoke(lesson, who, "said no")
+    except LearnedError as error:
+        return NOT_SETTLED.format(lesson, " ".join(str(error).split()))
+    return (KEPT if yes else NOT_KEPT).format(lesson)
 
 
 class Learning:

@@ -10,7 +10,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from planners.learned import LearnedError, LessonKind
+from planners.learned import LessonKind
 from planners.models.base import Message, ModelRequest
 from planners.models.model_call import AnswerEnd, Handle, without_thoughts
 from planners.prompts.blocks import Layer, quoted
@@ -18,7 +18,7 @@ from planners.prompts.prompt import CallReport, RobotFacts
 from planners.strategies.console.api import LEARN, OBSERVE, WAIT_NAME, Api, ApiError, SkillCall, plain
 from planners.strategies.console.desk import Desk
 from planners.strategies.console.functions import FunctionWriter
-from planners.strategies.console.learning import Learning, Offer, Refused, agreed
+from planners.strategies.console.learning import UNASKED, Learning, Offer, Refused, agreed, settle
 from planners.strategies.console.lessons import example_of, named
 from planners.strategies.console.loops import is_circle
 from planners.strategies.console.prompts import Prompts
@@ -45,10 +45,6 @@ MAX_SLEEP_S = 600.0
 SHOWN_WHY = 400
 """Characters of a reason."""
 SORRY = "Sorry, I am going in circles and do not know how to go on."
-KEPT, NOT_KEPT = "# Lesson {} is confirmed: it is used from now on.", "# Lesson {} is not kept."
-NOT_SETTLED = "# Lesson {} stays as it was: {}"
-UNASKED = "lesson {} is proposed, but nobody could be asked whether to keep it; it can be confirmed on the page"
-SOMEBODY = "somebody"
 DONE_BEFORE, REMEMBERED = "# Done before, of this task: {}", "# Remembered, may have changed since: {}"
 CUT_OFF = (
     "the robot's programs were started anew while {name}() ran: it may be done in part, or not at all; look before you go on"
@@ -301,21 +297,9 @@ class ConsolePlanning:
             self._notes.insert(0, note)
             self._hold(partial(self._answer, self._task.instruction))
 
+        assert self._io.learned is not None
         self._taught = True
-        self._io.work(partial(self._settle, offered, yes), settled)
-
-    def _settle(self, lesson: int, yes: bool) -> str:
-        """Confirm or take back a lesson, on the thread that may block, and return what the console is told of it."""
-        store, who = self._io.learned, f"{self._task.sender or SOMEBODY} (in conversation)"
-        assert store is not None
-        try:
-            if yes:
-                store.confirm(lesson, who)
-            else:
-                store.revoke(lesson, who, "said no")
-        except LearnedError as error:
-            return NOT_SETTLED.format(lesson, " ".join(str(error).split()))
-        return (KEPT if yes else NOT_KEPT).format(lesson)
+        self._io.work(partial(settle, self._io.learned, offered, yes, self._task.sender), settled)
 
     def _learn(self, call: HostCall) -> None:
         """Learn from what was said last, while the statement waits."""
