@@ -37,7 +37,7 @@ from sensor_msgs.msg import Image
 from ghostshell_ros.nodes.dashboard.access import Access, Record
 from ghostshell_ros.nodes.dashboard.lazy_door import LazyDoor
 from ghostshell_ros.nodes.dashboard.listening import listening
-from ghostshell_ros.nodes.dashboard.server import Page, config, create_app
+from ghostshell_ros.nodes.dashboard.server import Page, config, create_app, end_tasks
 from ghostshell_ros.runtime.data import keys_folder
 from ghostshell_ros.runtime.node_runtime import NodeHost
 from ghostshell_ros.runtime.signing import signed
@@ -94,6 +94,7 @@ class Rig:
         loop = asyncio.new_event_loop()
         loop.run_until_complete(self.server.serve([self.socket]))
         loop.run_until_complete(self.door.close())
+        loop.run_until_complete(end_tasks())
         loop.close()
 
     def start_mind(self) -> Any:
