@@ -282,7 +282,8 @@ def test_a_question_is_answered(page: Setting, host: Callable[..., Any]) -> None
         assert asked["text"] == goal.question and asked["choices"] == ["yes", "no"]
         assert (asked["person"], asked["why"], asked["any_words"]) == ("Li", "it is warm", False)
         assert not viewer.do("answer", page.name, question=name, text="no")["ok"]
-        assert browser.do("answer", page.name, question=name, text="yes")["ok"]
+        told = browser.do("answer", page.name, question=name, text="yes")
+        assert told["ok"], told
         end, result = ends.get(timeout=5.0)
         assert end is GoalEnd.SUCCEEDED and (result.answered, result.answer) == (True, "yes")
         wait_until(lambda: not page.of(browser)["questions"], 5.0, "it is answered")
