@@ -376,9 +376,9 @@ def test_hostile_text_gives_a_code_and_harms_nobody(watch: Observer, name: str) 
 
 
 class Saying:
-    """`ghostshell say` in a process of its own, whose robot has begun to move its head."""
+    """`ghostshell say` in a process of its own, whose robot has begun to move its head, or what else it is to begin."""
 
-    def __init__(self, watch: Observer, *options: str) -> None:
+    def __init__(self, watch: Observer, *options: str, begins: str = "head_act") -> None:
         since = len(watch.events)
         command = [
             sys.executable,
@@ -397,7 +397,7 @@ class Saying:
             text=True,
             preexec_fn=lambda: [signal.signal(number, signal.SIG_DFL) for number in (signal.SIGINT, signal.SIGHUP)],
         )
-        self.process_id = watch.wait_event(CallKind.STARTED, 20.0, since, function="head_act").process_id
+        self.process_id = watch.wait_event(CallKind.STARTED, 20.0, since, function=begins).process_id
 
     def end(self) -> tuple[int, str]:
         """Return its exit status and what it printed."""
@@ -437,16 +437,17 @@ def test_a_reader_that_goes_away_ends_the_task(watch: Observer, server: ModelSer
 
 
 def test_a_killed_say_ends_the_task_soon_and_a_detached_one_does_not(watch: Observer, server: ModelServer) -> None:
+    server.answer = '<ear_swing side="left" duration="60"/>'
+    left, since_s = Saying(watch, "--detach", begins="ear_swing"), time.monotonic()
+    status, printed = left.end()
+    assert status == 0 and f"ghostshell stop {left.process_id} ends it" in printed
     server.answer = LONG_SHAKE
     killed = Saying(watch)
     time.sleep(0.6)  # it has said that it is there
     killed.process.kill()
     ended = watch.wait_status(killed.process_id, ProcessState.STOPPED, 8.0)
     assert ended.message == "whoever sent it has gone"
-    left = Saying(watch, "--detach")
-    status, printed = left.end()
-    assert status == 0 and f"ghostshell stop {left.process_id} ends it" in printed
-    time.sleep(6.0)
+    time.sleep(max(0.0, since_s + 6.0 - time.monotonic()))
     assert watch.wait_status(left.process_id, ProcessState.IN_PROGRESS, 0.1)
     request = ControlProcess.Request(command=ControlProcess.Request.STOP, process_id=left.process_id)
     assert watch.ask(watch.control, request).success
