@@ -16,6 +16,7 @@ from bench.reading import layer_of
 from bench.simulated_model.model_server import ModelServer, RecordedRequest
 from ghostshell_ros.runtime.lesson_client import LEARN
 from ghostshell_ros.wire.qos import LATCHED
+from kill_support import ready
 from pipeline_support import BroughtUp, Observer, brought_up, config_dir
 from planners.prompts.blocks import Layer
 from ros_support import ask, wait_until
@@ -63,7 +64,9 @@ def robot(model: Model, tmp_path_factory: pytest.TempPathFactory, ros: None) -> 
     with ModelServer(model) as server:
         served = {"provider": "openai", "model": "any", "base_url": server.openai_url, "silence_s": 5.0}
         config = config_dir(folder, {"served": served})
-        with brought_up(folder, config, model="served", strategy="console", memory="true", observer_class=Person) as up:
+        with brought_up(
+            folder, config, model="served", strategy="console", memory="true", observer_class=Person, also_respawn=("mind",)
+        ) as up:
             yield up
 
 
@@ -146,3 +149,17 @@ def test_a_lesson_that_ignores_the_limits_moves_nothing_past_them(person: Person
     assert [call.outcome for call in far] == [Outcome.REFUSED] and "at most" in far[0].error_msg
     assert not person.learn(command=Learn.Request.PROPOSE, lesson=Lesson(kind="skill", level="plan", text="x")).success
     assert not person.learn(command=9).success
+
+
+@pytest.mark.faults
+def test_what_was_learned_outlives_the_memory_and_the_planner(robot: BroughtUp, person: Person, model: Model) -> None:
+    lesson = Lesson(kind="example", level="plan", text=f"{SAID}{LEAN}\n>>> {WAIT}", correction="the Egyptian one")
+    proposed = person.learn(command=Learn.Request.PROPOSE, lesson=lesson)
+    assert proposed.success and person.learn(command=Learn.Request.CONFIRM, id=proposed.id, who="somebody").success
+    person.lessons = []
+    robot.kill("mind")  # memory and planner are nodes of one process
+    wait_until(lambda: [one.id for one in person.lessons if one.state == Lesson.CONFIRMED], 40.0, "the memory tells it again")
+    ready(robot)
+    model.writes(LEAN)
+    assert [(call.function, call.outcome) for call in person.says("dance")] == [("spider_body_lean", Outcome.DONE)]
+    assert SAID + LEAN in model.examples
