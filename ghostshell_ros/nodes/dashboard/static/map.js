@@ -8,6 +8,9 @@ import { long, t } from "./words.js";
 const MARGIN_PX = 14;
 const FADED_S = 600;
 
+/** Return a length with one decimal, and none below zero that shows as zero. */
+const metres = (length) => (Math.round(10 * length) / 10 + 0).toFixed(1);
+
 function corners({ polygon, box }) {
   if (polygon) return polygon;
   if (!box) return [];
@@ -44,11 +47,11 @@ export class Map2D {
     const { pose, rooms, objects, now } = this.data;
     const empty = !pose && !rooms.length && !objects.length;
     const room = pose && rooms.find((room) => inside(pose, corners(room)));
-    const at = pose ? t("map.at", pose[0].toFixed(1), pose[1].toFixed(1), Math.round((pose[2] * 180) / Math.PI)) : t("map.nowhere");
+    const at = pose ? t("map.at", metres(pose[0]), metres(pose[1]), Math.round((pose[2] * 180) / Math.PI)) : t("map.nowhere");
     say(byId("map-note"), empty ? t("map.none") : room ? t("map.in", room.name, at) : at);
     byId("map").hidden = empty;
     byId("map-list").hidden = !rooms.length && !objects.length;
-    const things = [...objects.map((thing, n) => [`o${n}`, t("map.thing", thing.name, thing.x.toFixed(1), thing.y.toFixed(1), long(now - thing.seen_s))]), ...rooms.map((room) => [`r${room.name}`, t("map.room", room.name)])];
+    const things = [...objects.map((thing, n) => [`o${n}`, t("map.thing", thing.name, metres(thing.x), metres(thing.y), long(now - thing.seen_s))]), ...rooms.map((room) => [`r${room.name}`, t("map.room", room.name)])];
     list(byId("map-things"), things, ([id]) => id, () => make("li"), (line, [, words]) => say(line, words));
   }
 
