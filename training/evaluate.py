@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -48,7 +49,7 @@ def answer(client: ModelClient, pair: Pair) -> tuple[str, float, float, str]:
 
 def scored(pairs: Sequence[Pair], client_of: Callable[[Pair], ModelClient]) -> dict[str, Any]:
     """Return how many instructions were carried out rightly, with all answers. What a robot cannot do is to be refused."""
-    answers = []
+    answers: list[dict[str, Any]] = []
     # Those of one robot follow one another: the server has read its prompt then.
     for pair in sorted(pairs, key=lambda one: one.robot):
         said, first_s, whole_s, error = answer(client_of(pair), pair)
@@ -80,6 +81,11 @@ def scored(pairs: Sequence[Pair], client_of: Callable[[Pair], ModelClient]) -> d
         "whole_s": round(percentile((one["whole_s"] for one in answers), 50), 3),
         "answers": answers,
     }
+
+
+def _whoever(client: ModelClient, _: Pair) -> ModelClient:
+    """Return one client for the pairs of all robots."""
+    return client
 
 
 def _count(pairs: Sequence[Pair], kind: str) -> int:
@@ -114,7 +120,7 @@ def main() -> int:
         server = serve(0, adapter, chosen.threads)
         client = make_client(local().model_copy(update={"base_url": f"{server.listening_address}/v1", **PATIENT}))
         client.prepare()
-        results[name] = {part: scored(pairs, lambda _, one=client: one) for part, pairs in sets.items()}
+        results[name] = {part: scored(pairs, partial(_whoever, client)) for part, pairs in sets.items()}
         if "tasks" in chosen.sets:
             told = measure(tasks, coco, {name: client}, 1, prompt="short")[name]
             results[name]["tasks"] = {"bcm": average(told, objective), "by_task": told}

@@ -25,7 +25,6 @@ from training.streams import read
 
 TRIES = 200
 CANNOT = "I cannot do that."
-DEFAULT_TIMES = "times"
 SLOW, FAST = "25", "90"
 MAX_REPEATS = 4
 OBSERVED = 0.4
