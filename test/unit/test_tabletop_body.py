@@ -13,6 +13,8 @@ from arm_sim import ArmSim
 from ghostshell_ros.robots.tabletop.body import TabletopBody
 from skill_kernel import SkillReturn
 
+pytestmark = pytest.mark.slow
+
 
 @lru_cache(maxsize=1)
 def _shared() -> ArmSim:
@@ -53,7 +55,6 @@ def test_what_cannot_be_done_is_said_before_anything_moves(arm: ArmSim, deed: Ca
     assert arm.sent == 0
 
 
-@pytest.mark.slow
 def test_blocks_come_to_lie_where_they_are_put(arm: ArmSim) -> None:
     corners = [(0.0, 1.0), (1.0, 1.0), (1.0, 0.0), (0.0, 0.0)]
     for block, corner in zip(arm.body.names()[:4], corners, strict=True):
