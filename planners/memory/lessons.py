@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import secrets
 import sqlite3
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -62,8 +62,7 @@ class LessonBook(LearnedStore):
             record, told = self._find(file, lesson)
             if told.state is State.CONFIRMED:
                 raise _refused(f"lesson {lesson} is confirmed already, by {told.by or 'somebody'}")
-            for other in told.contradicts:
-                self._take_back(file, other, who, REPLACED.format(lesson))
+            self._take_back(file, set(told.contradicts), who, REPLACED.format(lesson))
             self._change(file, record, State.CONFIRMED, who)
             about = {
                 name: getattr(told, name) for name in ("correction", "level", "better", "source", "sender", "door", "process")
@@ -77,7 +76,7 @@ class LessonBook(LearnedStore):
     def revoke(self, lesson: int, who: str, why: str = "") -> None:
         def revoke(file: sqlite3.Connection) -> None:
             self._find(file, lesson)
-            self._take_back(file, lesson, who, why)
+            self._take_back(file, {lesson}, who, why)
 
         self._do(revoke)
 
@@ -112,16 +111,15 @@ class LessonBook(LearnedStore):
 
     def _change(self, file: sqlite3.Connection, record: Record, state: State, who: str, why: str = "") -> None:
         data = {**record.data, "state": state.value, "by": who[:MAX_WHO], "why": why[:MAX_WHY]}
-        now_s, parents = max(self._wall(), record.time_s), _parents(int(record.data.get("of", 0)))
+        now_s, parents = max(self._wall(), record.time_s), _parents(_of(record))
         insert(file, [replace(record, time_s=now_s, begun_s=record.start_s, data=data, parents=parents)])
 
-    def _take_back(self, file: sqlite3.Connection, lesson: int, who: str, why: str) -> None:
-        """Revoke a lesson that is not revoked, and the functions that came with it."""
-        came_with = [r for r in _kept(file, self.robot) if r.data.get("of") == lesson]
-        for record in (*by_ids(file, [lesson]), *came_with):
-            if record.data.get("state") != State.REVOKED.value and not record.revoked_s:
-                reason = why if record.id == lesson else WITH_ITS_LESSON.format(lesson)
-                self._change(file, record, State.REVOKED, who, reason)
+    def _take_back(self, file: sqlite3.Connection, lessons: Collection[int], who: str, why: str) -> None:
+        """Revoke lessons of this robot that are not revoked, and the functions that came with them; no other record."""
+        for record in _kept(file, self.robot):
+            of = _of(record)
+            if (record.id in lessons or of in lessons) and record.data.get("state") != State.REVOKED.value:
+                self._change(file, record, State.REVOKED, who, why if record.id in lessons else WITH_ITS_LESSON.format(of))
 
     def _do(self, job: Callable[[sqlite3.Connection], Any]) -> Any:
         try:
@@ -141,6 +139,11 @@ def _kept(file: sqlite3.Connection, robot: str) -> list[Record]:
     """Return the records of a robot's lessons, the oldest first; those that were forgotten are no more."""
     where = f"kind IN ({', '.join('?' * len(KINDS))}) AND robot = ? AND revoked = 0"
     return select(file, f"record WHERE {where} ORDER BY id", (*KINDS, robot))
+
+
+def _of(record: Record) -> int:
+    of = record.data.get("of")
+    return of if isinstance(of, int) else 0
 
 
 def _parents(of: int) -> tuple[int, ...]:

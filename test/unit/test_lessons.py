@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,8 @@ from memory_kit import Clock
 from planners.learned import LearnedError, LessonKind, Level, Proposal, State, newest
 from planners.memory import Memory, Store
 from planners.memory.lessons import LessonBook
+from planners.memory.records import Provenance, Record, Tier
+from planners.memory.schema import by_ids, insert
 
 FILE = "memory.sqlite3"
 DANCE = Proposal(">>> wait_for_trigger()\n'dance'\n>>> dance('egyptian')", "no, the Egyptian one", Level.PLAN, "dance another")
@@ -84,6 +87,19 @@ def test_another_robots_lessons_are_its_own(store: Store, book: LessonBook) -> N
     assert not book.lessons()
     with pytest.raises(LearnedError, match=f"toto has no lesson {lesson}; ghostshell learned list"):
         book.confirm(lesson, "alice")
+
+
+def test_a_lesson_takes_the_place_of_nothing_but_lessons_of_its_own_robot(store: Store, book: LessonBook) -> None:
+    """Whoever proposes one names what it contradicts: that must not reach anything else in the memory."""
+    other = LessonBook(store, "titi", wall=Clock())
+    theirs = other.propose(DANCE)
+    other.confirm(theirs, "alice")
+    said = Record(Tier.M3, "fact", Clock()(), "the key is under the mat", {"a": 1}, Provenance("toto", "chat"))
+    (fact,) = store.do(lambda file: insert(file, [said])).result()
+    book.confirm(book.propose(replace(DANCE, contradicts=(theirs, fact, 10**9))), "bob")
+    assert used(other) == [theirs]
+    with store.reading() as file:
+        assert by_ids(file, [fact])[0].data == {"a": 1}
 
 
 def test_what_cannot_be_kept_or_confirmed_says_why(book: LessonBook) -> None:
