@@ -12,7 +12,7 @@ from rclpy.serialization import serialize_message
 
 from bench.recording.run_writer import RunWriter
 from bench.recording.topics import TOPICS, definition, qos_text
-from ghostshell_ros.nodes.dashboard.recordings import MARK, recordings, replayed
+from ghostshell_ros.nodes.dashboard.recordings import MARK, recordings, replayed, replayed_apart
 from ghostshell_ros.wire.values import time_message
 
 KINDS = {topic.name: topic for topic in TOPICS}
@@ -79,6 +79,16 @@ def test_robots_of_one_recording_are_shown_each(tmp_path: Path) -> None:
     }
 
 
+def test_a_process_of_its_own_makes_the_same_pages_and_says_what_is_wrong(tmp_path: Path) -> None:
+    recording = Recording(tmp_path / "one.mcap")
+    recording.calls("kalos", 3)
+    recording.finish()
+    apart, here = replayed_apart(tmp_path, "one.mcap"), replayed(tmp_path, "one.mcap")
+    assert {name: page.render(0.0) for name, page in apart.items()} == {n: page.render(0.0) for n, page in here.items()}
+    with pytest.raises(ValueError, match=r"there is no recording none\.mcap"):
+        replayed_apart(tmp_path, "none.mcap")
+
+
 @pytest.mark.parametrize("name", ["none.mcap", "../secret.mcap", "/etc/passwd", "", "broken.mcap"])
 def test_what_is_no_recording_of_the_folder_is_refused(tmp_path: Path, name: str) -> None:
     folder = tmp_path / "data"
@@ -94,4 +104,4 @@ def test_ten_thousand_calls_are_shown_whole(tmp_path: Path) -> None:
     recording = Recording(tmp_path / "long.mcap")
     recording.calls("kalos", 10_000)
     recording.finish()
-    assert len(replayed(tmp_path, "long.mcap")[f"{MARK}long.mcap"].render(0.0)["calls"]) == 10_000
+    assert len(replayed_apart(tmp_path, "long.mcap")[f"{MARK}long.mcap"].render(0.0)["calls"]) == 10_000

@@ -263,11 +263,11 @@ class Dashboard(RuntimeNode):
         self._acts.do(visitor, act, robot, about, seen, then)
 
     def _replay(self, name: str, then: Any) -> None:
-        from ghostshell_ros.nodes.dashboard.recordings import replayed
+        from ghostshell_ros.nodes.dashboard.recordings import replayed_apart
 
         try:
-            pages = replayed(self._data, name)
-        except Exception as error:  # noqa: BLE001 - whatever a damaged file brings about, the page says so
+            pages = replayed_apart(self._data, name)
+        except ValueError as error:
             self.call_soon(then, False, str(error))
             return
 

@@ -3,6 +3,10 @@
 
 from __future__ import annotations
 
+import os
+import pickle
+import subprocess
+import sys
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -19,6 +23,10 @@ MAX_CALLS, MAX_PROCESSES = 20_000, 5_000
 """Calls and processes of a recording that are shown; the oldest are left out."""
 MARK = "▶ "
 """Beginning of the name of a recorded robot among those of the page."""
+REPLAY_S = 120.0
+"""Time in which a recording has been folded."""
+NICE = 5
+"""Niceness of the process that does."""
 _EVENTS = {topic: kind for kind, topic in TOPICS.items()}
 
 
@@ -54,6 +62,20 @@ def replayed(folder: Path, name: str) -> dict[str, RobotPage]:
     return {f"{MARK}{name}" + ("" if alone else f" · {robot}"): reader.page for robot, reader in readers.items()}
 
 
+def replayed_apart(folder: Path, name: str) -> dict[str, RobotPage]:
+    """Do the same in a process of its own, so that it delays neither a halt nor a client. Raises ValueError as well."""
+    command = [sys.executable, "-m", __spec__.name, str(folder), name]
+    try:
+        done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, timeout=REPLAY_S, check=True)
+        made = pickle.loads(done.stdout)
+    except (OSError, subprocess.SubprocessError, EOFError, pickle.UnpicklingError) as error:
+        raise ValueError(f"{name} cannot be read: {error}") from error
+    if isinstance(made, str):
+        raise ValueError(made)
+    pages: dict[str, RobotPage] = made
+    return pages
+
+
 def _wanted(topic: str) -> bool:
     below = _split(topic)[1]
     return below in BY_TOPIC or below in _EVENTS
@@ -63,3 +85,18 @@ def _split(topic: str) -> tuple[str, str]:
     """Return the robot and the topic below it."""
     robot, _, name = topic.strip("/").partition("/")
     return robot, name
+
+
+def _serve(folder: str, name: str) -> None:
+    """Write the pages of a recording to standard output, or why it cannot be read."""
+    os.nice(NICE)
+    made: dict[str, RobotPage] | str
+    try:
+        made = replayed(Path(folder), name)
+    except Exception as error:  # noqa: BLE001 - whatever a damaged file brings about, the page says so
+        made = str(error)
+    pickle.dump(made, sys.stdout.buffer)
+
+
+if __name__ == "__main__":
+    _serve(*sys.argv[1:])
