@@ -113,8 +113,6 @@ class Belief:
     """What a robot offers to another."""
     busy: dict[str, int] = field(default_factory=dict)
     """How often a robot did something else when it was to begin something."""
-    asked: dict[str, int] = field(default_factory=dict)
-    """How often a person who was busy was asked to be there."""
 
     def holder(self, item: str) -> str:
         """Return who has an item, "" for nobody."""
@@ -180,8 +178,6 @@ class Belief:
         elif "WRONG_CODE" in told:
             self.codes.pop(act.given.get("locker", ""), None)
         elif is_person(act.agent) and not re.search(r"I cannot:|I do not understand", told):
-            if act.skill == "wait":
-                self.asked[act.agent] = self.asked.get(act.agent, 0) + 1
             if "Later" in told:
                 self.blocked.setdefault(act.agent, []).append("later")
             elif act.skill != "wait" or re.search(r"busy|ask \w+ instead|no answer|nobody answered", told):
@@ -248,8 +244,7 @@ class Office:
     @cached_property
     def meaning(self) -> Meaning:
         clarified = self.question.items("CLARIFIED")
-        sender = self.question.text("TASK", "from")
-        return understand(self.question.instruction, sender, clarified, self.things, self.machines, self.people, self.places)
+        return understand(self.question.instruction, clarified, self.things, self.machines, self.people, self.places)
 
     @cached_property
     def steps(self) -> Sequence[Mapping[str, Any]]:
@@ -278,7 +273,6 @@ class Office:
                 belief.suppose(act)
                 if act.skill == "wait" and state == "done":
                     belief.free(act.agent)
-                    belief.asked[act.agent] = belief.asked.get(act.agent, 0) + 1
         return belief
 
     def _observed(self, belief: Belief) -> None:

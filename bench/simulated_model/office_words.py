@@ -102,7 +102,6 @@ def machines_in(memory: Sequence[Any]) -> dict[str, Machine]:
 
 def understand(
     instruction: str,
-    sender: str,
     clarified: Sequence[Mapping[str, Any]],
     things: Mapping[str, Thing],
     machines: Mapping[str, Machine],
