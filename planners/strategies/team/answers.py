@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Define what the five agents answer (InteractGen III.A), as JSON that is checked before anybody acts on it."""
 
-import re
 from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
@@ -11,9 +10,11 @@ from skill_kernel.config.sections import shown
 
 MAX_STEPS = 40
 """Steps of one plan at most."""
+MAX_NUMBER = 1_000_000
+"""Highest number of a step."""
 _Text = Annotated[str, Field(max_length=2000)]
 _Short = Annotated[str, Field(min_length=1, max_length=300)]
-_OBJECT = re.compile(r"\{.*\}", re.DOTALL)
+_Number = Annotated[int, Field(ge=1, le=MAX_NUMBER)]
 
 
 def _several(value: Any) -> Any:
@@ -22,7 +23,7 @@ def _several(value: Any) -> Any:
     return [number for number in value if number != 0] if isinstance(value, list) else value
 
 
-_Steps = Annotated[list[Annotated[int, Field(ge=1)]], BeforeValidator(_several)]
+_Steps = Annotated[list[_Number], BeforeValidator(_several)]
 
 
 _READ = ConfigDict(extra="ignore", strict=True, frozen=True)
@@ -101,7 +102,7 @@ class ToaStep(BaseModel):
 
     model_config = _READ
 
-    step: Annotated[int, Field(ge=1)]
+    step: _Number
     skill: _Short
     dep: _Steps = []
 
@@ -125,7 +126,7 @@ class Assignment(BaseModel):
 
     model_config = _READ
 
-    step: Annotated[int, Field(ge=1)]
+    step: _Number
     agent: _Short
     call: _Short
     why: _Text = ""
@@ -159,11 +160,11 @@ A = TypeVar("A", bound=Answer)
 
 def read_answer(schema: type[A], text: str) -> A:
     """Return the JSON object in an answer, whatever stands around it. Raises AnswerError, in one sentence."""
-    found = _OBJECT.search(text)
-    if found is None:
+    begin, end = text.find("{"), text.rfind("}")
+    if not 0 <= begin < end:
         raise AnswerError(f"the answer holds no JSON object; write one with {', '.join(schema.model_fields)}")
     try:
-        return schema.model_validate_json(found[0])
+        return schema.model_validate_json(text[begin : end + 1])
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         where = ".".join(map(str, first["loc"]))
