@@ -310,8 +310,15 @@ class Strategy(ABC):
     name: str
     """The name of its entry point."""
     roles: Sequence[ModelRole] = ()
+    needs: str = ""
+    """Role without whose language model each task is refused; "" for none."""
     wants: frozenset[Feed] = frozenset()
     parameters: Sequence[Parameter] = ()
+
+    def refusal(self, thinks: Callable[[str], bool]) -> str:
+        """Return why each task is refused, "" where none is. `thinks`: whether a language model plays a role."""
+        missing = self.needs and not thinks(self.needs)
+        return f"the strategy {self.name} needs a language model; name one in the parameter `model`" if missing else ""
 
     def prepare(self) -> None:  # noqa: B027 - most have nothing to prepare
         """Import what is slow to import. Called once, on a thread of its own, after the node has started."""

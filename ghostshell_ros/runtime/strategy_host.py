@@ -42,7 +42,7 @@ from planners.strategy import (
     Task,
 )
 from skill_kernel.clock import Clock
-from skill_kernel.codes import CallCode, Outcome, TaskCode
+from skill_kernel.codes import CallCode, ModelCode, Outcome, TaskCode
 from skill_kernel.events import CallEvent, CallKind, ProcessEvent, ProcessKind
 
 T = TypeVar("T")
@@ -299,13 +299,18 @@ S = TypeVar("S", bound=Strategy)
 
 
 class HostTable(dict[str, H], Generic[S, H]):
-    """Keep the processes that a node plans by their ids, each run by its strategy. `make` begins one."""
+    """Keep the processes that a node plans by their ids, each run by its strategy. `make` begins one, and `models` play the
+    roles."""
 
     def __init__(
-        self, strategies: Mapping[str, S], broken: Mapping[str, str], events: EventWriter, make: Callable[[S, ProcessState], H]
+        self,
+        strategies: Mapping[str, S],
+        broken: Mapping[str, str],
+        models: LayerModel,
+        make: Callable[[S, ProcessState], H],
     ) -> None:
         super().__init__()
-        self._strategies, self._broken, self._events, self._make = strategies, broken, events, make
+        self._strategies, self._broken, self._models, self._make = strategies, broken, models, make
         self._epochs: dict[str, int] = {}
         """The newest epoch of each process that was planned here."""
 
@@ -337,6 +342,8 @@ class HostTable(dict[str, H], Generic[S, H]):
             known.restart(process)
         elif (strategy := self._strategies.get(process.strategy)) is None:
             self.plan_ended(process, TaskCode.UNKNOWN_STRATEGY, self._unknown(process.strategy))
+        elif why := strategy.refusal(self._models.thinks):
+            self.plan_ended(process, ModelCode.MODEL_NOT_UNDERSTOOD, why)
         else:
             host = self[process.process_id] = self._make(strategy, process)
             host.start()
@@ -346,7 +353,7 @@ class HostTable(dict[str, H], Generic[S, H]):
             return self._broken[name]
         return f"strategy '{name}' is not installed here; use one of {', '.join(self._strategies)}"
 
-    def plan_ended(self, process: ProcessState, code: TaskCode, why: str) -> None:
+    def plan_ended(self, process: ProcessState, code: TaskCode | ModelCode, why: str) -> None:
         """Tell that a process has no further plan."""
         ids = {"process_id": process.process_id, "epoch": process.epoch}
-        self._events.write(ProcessEvent(kind=ProcessKind.PLAN_ENDED, error_code=int(code), error_msg=why, **ids))
+        self._models.events.write(ProcessEvent(kind=ProcessKind.PLAN_ENDED, error_code=int(code), error_msg=why, **ids))

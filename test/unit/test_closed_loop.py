@@ -545,14 +545,6 @@ def test_a_spent_budget_ends_it_and_a_slow_one_slows_it() -> None:
     assert slow.ended == [(0, "all is done")] and slow.calls[0].began_s >= 5.0
 
 
-def test_without_a_language_model_it_says_what_is_missing() -> None:
-    class Dumb(Kitchen):
-        def thinks(self, role: str) -> bool:
-            return False
-
-    kitchen = Dumb(answers([])).run()
-    assert kitchen.ended[0][0] == ModelCode.MODEL_NOT_UNDERSTOOD and "name one in the parameter `model`" in kitchen.ended[0][1]
-
 
 @pytest.mark.parametrize("data", [None, b"\x89PNG\r\n\x1a\nbroken", "4k"])
 def test_pictures_that_are_missing_broken_or_huge_do_not_stop_it(data: Any) -> None:

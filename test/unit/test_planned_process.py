@@ -16,10 +16,11 @@ from builtin_interfaces.msg import Time
 from ghostshell.msg import LlmChunk, ProcessState
 
 from ghostshell_ros.nodes.action_planner.planned_process import PlannedProcess
+from ghostshell_ros.runtime.strategy_host import HostTable
 from planners.people import People
 from planners.scene import Present
-from planners.strategy import PlannerEvent, PlannerIO, Planning, RobotView, Strategy, Task
-from skill_kernel.codes import CallCode, Outcome, TaskCode
+from planners.strategy import PlannerEvent, PlannerIO, Planning, RobotView, Strategy, Task, load_strategies
+from skill_kernel.codes import CallCode, ModelCode, Outcome, TaskCode
 from skill_kernel.events import CallEvent, CallKind, ProcessKind, StreamEvent, StreamKind
 
 
@@ -282,3 +283,25 @@ def test_what_a_strategy_calls_when_it_is_planned_again_bears_the_new_epoch() ->
     strategy.io.call("walk").then(lambda ended: strategy.io.call("sit"))
     bench.process.restart(ProcessState(process_id="p", instruction="walk", epoch=7, created=Time()))
     assert [chunk.epoch for chunk in bench.chunks if chunk.last] == [0, 7]
+
+
+@pytest.mark.parametrize(("name", "role"), [("console", "console"), ("closed_loop", "planner"), ("team", "assigner")])
+def test_a_strategy_that_needs_a_model_refuses_each_task_without_one(name: str, role: str) -> None:
+    strategy, told, asked = load_strategies()[0][name], [], []
+    models = SimpleNamespace(thinks=lambda role: bool(asked.append(role)), events=SimpleNamespace(write=told.append))
+    table: HostTable[Strategy, PlannedProcess] = HostTable(
+        {name: strategy},
+        {},
+        models,  # type: ignore[arg-type]
+        lambda *_: pytest.fail("no process is planned"),
+    )
+    table.take(ProcessState(process_id="p", strategy=name, status=ProcessState.IN_PROGRESS))
+    assert not table and asked == [role] and role in {known.name for known in strategy.roles}
+    (ended,) = told
+    assert (ended.kind, ended.process_id, ended.error_code) == (ProcessKind.PLAN_ENDED, "p", ModelCode.MODEL_NOT_UNDERSTOOD)
+    assert f"strategy {name} needs a language model" in ended.error_msg and "parameter `model`" in ended.error_msg
+
+
+def test_a_strategy_that_needs_no_model_is_never_refused() -> None:
+    for name in ("stream", "layered", "tokens"):
+        assert load_strategies()[0][name].refusal(lambda role: False) == ""

@@ -13,6 +13,7 @@ from team_kit import Office, assigned, ends, steps
 from planners.models.model_call import AnswerError
 from planners.people import Person
 from planners.prompts.blocks import Layer
+from planners.prompts.prompt import CallReport
 from planners.strategies.team.answers import Answer, Assignments, Clarity, Perception, Review, ToaPlan, Validity, read_answer
 from planners.strategies.team.toa import State, Step, ToaGraph, check_order
 from planners.strategy import Interrupted, Paused, Restarted, Resumed
@@ -384,6 +385,25 @@ def test_a_paused_task_asks_nobody_and_an_interrupted_one_is_planned_anew() -> N
     office.at(3.0, lambda: office.hear(Restarted(())))
     office.run()
     assert ends(office)[0] == 0 and "somebody spoke" in json.dumps(office.prompts(Layer.PLANNER)[-1].blocks["FEEDBACK"])
+
+
+def test_a_planner_that_is_started_anew_knows_all_that_was_done_and_ends_what_needs_no_more() -> None:
+    before = [CallReport("navigate_to", {"place": f"room {n}"}, "DONE") for n in range(12)]
+    office = Office({}, done=before).run()
+    (asked,) = office.prompts(Layer.PLANNER)
+    assert [call["arguments"]["place"] for call in asked.blocks["DONE"]] == [f"room {n}" for n in range(12)]
+    assert ends(office)[0] == 0 and not office.calls, "nothing is done twice, and what was done counts"
+    asked_only = Office({}, done=[CallReport("ask", {"person": "Li"}, "DONE")]).run()
+    assert ends(asked_only)[0] == TaskCode.ONLY_WORDS
+
+
+def test_a_watch_that_lasts_shows_the_newest_steps_alone() -> None:
+    plans = [steps("a()", first=n) for n in range(1, 101)]
+    office = Office(
+        {Layer.PLANNER: plans, Layer.ASSIGNER: [assigned("dog", first=n) for n in range(1, 101)], "REVIEW": [NOT_DONE] * 100},
+        max_plans=200,
+    ).run(2000.0)
+    assert len(office.calls) == 100 and len(office.prompts(Layer.PLANNER)[-1].blocks["PLAN"]) == 60
 
 
 # -- ablations ----------------------------------------------------------------------------------------------------------------

@@ -92,7 +92,7 @@ class ActionPlanner(RuntimeNode):
         self._heard = False
         self._began_s = self.now_s()
         self._processes: HostTable[Strategy, PlannedProcess] = HostTable(
-            self._strategies, broken, self._events, self._plan_process
+            self._strategies, broken, self._models, self._plan_process
         )
         self._plans: dict[str, Plan] = {}
         """The newest of each process, also of those that are not known here yet."""

@@ -17,7 +17,7 @@ from ghostshell_ros.wire.events import CLEAR_HINT, EventWriter, read_events
 from ghostshell_ros.wire.qos import LATCHED, SENSORS
 from planners.language.deeds import unproven
 from planners.language.skills import Matcher
-from planners.strategy import strategy_names
+from planners.strategy import load_strategies, strategy_names
 from skill_kernel.calls import ProcessHoldState
 from skill_kernel.codes import TaskCode
 from skill_kernel.config.sections import shown
@@ -53,6 +53,9 @@ class ProcessSchedulerNode(ProcessServer):
         """Answers to a stop word that are awaited."""
         self._gate_is_halted, self._halt_cause = False, ""
         self._advice = ProcessAdvice(self, robot, self._core, self._events, halting=lambda: self.halted)
+        default = load_strategies()[0].get(settings.strategy)
+        if default is not None and (why := default.refusal(lambda role: self._advice.thinks)):
+            self.get_logger().warning(why)
         self._open_doors()
         read_events(self, self._event)
         self.create_subscription(KernelState, "kernel_state", self._kernel_state, LATCHED)

@@ -93,7 +93,8 @@ class TeamPlanner(ProcessServer):
         self._link = TeamLink(
             self, self._members, on_change=self._changed, on_amend=self._keep, interrupt_plan=self._interrupt_plan
         )
-        self._core = self._link.core = self._scheduler(self._link, self._settings(team, strategies))
+        settings = self._settings(team, strategies)
+        self._core = self._link.core = self._scheduler(self._link, settings)
         self._budget = ModelBudget(self)
         clients = {"model": hedged(self, self._client, fast), "fast_model": self._fast}
         roles = {role.name: clients[role.model] for strategy in strategies.values() for role in strategy.roles}
@@ -116,8 +117,10 @@ class TeamPlanner(ProcessServer):
             people=self._people,
         )
         self._processes: HostTable[TeamStrategy, TeamProcess] = HostTable(
-            strategies, broken, self._events, partial(TeamProcess, desk)
+            strategies, broken, self._models, partial(TeamProcess, desk)
         )
+        if why := strategies[settings.strategy].refusal(self._models.thinks):
+            self.get_logger().warning(why)
         self.create_subscription(Said, "said", self._said, INSTRUCTION)
         self._heartbeat = self.create_publisher(ProcessHeartbeat, "scheduler_heartbeat", SENSORS)
         self._kernel = self.create_publisher(KernelState, "kernel_state", LATCHED)

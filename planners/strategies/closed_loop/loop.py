@@ -92,10 +92,7 @@ class ClosedLoopPlanning:
     def _recollected(self, lines: Sequence[str]) -> None:
         self._prompts.memory = lines
         self._begun = True
-        if not self._io.thinks(Layer.PLANNER.value):
-            why = "the strategy closed_loop plans with a language model; name one in the parameter `model`"
-            self._end(int(ModelCode.MODEL_NOT_UNDERSTOOD), why)
-        elif not self._open:
+        if not self._open:
             self._memory.adopt(self._task.done)
             self._memory.record(None, "", Pictures.take(self._robots))
         self._go_on()

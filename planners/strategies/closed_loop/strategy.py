@@ -17,6 +17,7 @@ class ClosedLoop(TeamStrategy):
         ModelRole(Layer.PLANNER.value),
         *(ModelRole(layer.value, deadline_s=20.0) for layer in (Layer.OBSERVER, Layer.SUMMARIZER, Layer.CRITIC)),
     )
+    needs = Layer.PLANNER.value
     wants = frozenset({Feed.OBSERVATION})
     parameters = (
         Parameter(

@@ -29,7 +29,7 @@ from planners.strategies.console.session import Session
 from planners.strategies.console.transcript import WAIT
 from planners.strategies.only_words import OnlyWords
 from planners.strategy import Interrupted, Paused, PlannerEvent, PlannerIO, Restarted, Resumed, RobotView, Task
-from skill_kernel.codes import ModelCode, Outcome, TaskCode
+from skill_kernel.codes import Outcome, TaskCode
 from skill_kernel.config.sections import shown
 from skill_kernel.events import CallEvent, Notice
 
@@ -86,11 +86,7 @@ class ConsolePlanning:
         """Whether the statement that computes is to be ended when it calls, and why statements are ended."""
         self._notes = list(map(_done_before, task.done))
         """What the console is told of the task besides the instruction."""
-        if not io.thinks(Layer.CONSOLE):
-            why = "the strategy console needs a language model; name one in the parameter `model`"
-            self._finish(int(ModelCode.MODEL_NOT_UNDERSTOOD), why)
-        else:
-            io.recollect(self._recollected)
+        io.recollect(self._recollected)
 
     # -- what happens -------------------------------------------------------------------------------------------------
 

@@ -21,6 +21,7 @@ class Console(Strategy):
         ModelRole(Layer.FUNCTIONS.value, deadline_s=20.0),
         ModelRole(Layer.IMPROVE.value, deadline_s=30.0),
     )
+    needs = Layer.CONSOLE.value
     parameters = (HISTORY, Parameter("console.max_rounds", 15, "statements of one task at most", 1, 1000))
 
     def __init__(self, executor: Callable[[RobotView], Executor] | None = None) -> None:

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 from planners.models.base import Message, ModelRequest
 from planners.models.model_call import AnswerError, CallEnd, ModelCall
-from planners.people import Kind, Reply
+from planners.people import ASK, Kind, Reply
 from planners.prompts.blocks import Layer
 from planners.scene import snapshot
 from planners.strategies.closed_loop.actions import Action, read_action
@@ -101,11 +101,7 @@ class TeamPlanning:
 
     def _recollected(self, lines: Sequence[str]) -> None:
         self._prompts.memory = lines
-        self._prompts.feedback += [f"before: {call.function} {call.outcome} {call.message}" for call in self._task.done]
         self._begun = True
-        if not self._io.thinks(Layer.ASSIGNER.value):
-            why = "the strategy team plans with a language model; name one in the parameter `model`"
-            self._end(int(ModelCode.MODEL_NOT_UNDERSTOOD), why)
         self._go_on()
 
     def _take_back(self) -> None:
@@ -291,7 +287,8 @@ class TeamPlanning:
         """End the task, or go on watching after what was proposed. Where the last steps failed, they stay undone."""
         steps = self._graph.steps.values()
         failed = [step for step in steps if step.state is State.FAILED]
-        done = any(step.state is State.DONE for step in steps)
+        before = any(call.outcome == Outcome.DONE and call.function != ASK for call in self._task.done)
+        done = before or any(step.state is State.DONE for step in steps)
         if self._standing:
             self._drop_proposal()
         elif Layer.MANAGER in self._off and failed and not done:

@@ -13,7 +13,7 @@ validator               TASK, CLARIFIED, ROBOTS, PEOPLE, MEMORY, PERCEPTION, REF
 
 ROBOTS holds one {"robot", …abilities, "state"} each, with state free, busy or out of reach; PEOPLE one {"person", "about",
 "place"}; SAID one {"person", "said", "ago_s"}; OBSERVATION one {"robot", …its fields}; PLAN one {"step", "skill", "dep",
-"agent", "state", "told"} a step so far; STEPS one {"step", "skill", "dep"} to be assigned; ASSIGNED one {"step", "dep",
+"agent", "state", "told"} a step so far, and before it DONE the calls that ended before the planner was started anew; STEPS one {"step", "skill", "dep"} to be assigned; ASSIGNED one {"step", "dep",
 "agent", "call", "why"}; CLARIFIED one {"question", "answer"}; REFLECTION one {"flag", "thought", "summary"}; NUMBER is what
 new steps begin with; all else texts. Without a perceiver planner and assigner are shown SAID and OBSERVATION themselves;
 without a planner the assigner is shown NUMBER and no STEPS. What a person said in private is shown in that person's own tasks
@@ -31,6 +31,8 @@ from planners.strategy import PlannerIO, RobotView, Task
 
 SHOWN_AGENTS, SHOWN_SAID, SHOWN_WHY = 20, 12, 6
 """Robots or people of a prompt at most, those that the task names first, and the newest sayings and reasons."""
+SHOWN_DONE = 60
+"""The newest calls of the task from before its planner started anew, and the newest steps beside those that run or wait."""
 ROBOT = "robot"
 _FRONTS = {
     layer: text_beside(__file__, f"{layer}_rules.txt")
@@ -180,7 +182,14 @@ class Prompts:
         return block("REFLECTION", thought, f"by the manager; {DATA}")
 
     def _plan(self) -> str:
-        return block("PLAN", [step.shown() for step in self.graph.steps.values()], f"so far; {DATA}")
+        before = [call.shown() for call in self._task.done[-SHOWN_DONE:]]
+        steps = self.graph.steps
+        shown = {step.number for step in (*self.graph.of(State.WAITING, State.RUNNING), *list(steps.values())[-SHOWN_DONE:])}
+        plan = [step.shown() for number, step in steps.items() if number in shown]
+        return compose(
+            block("DONE", before, f"by this task, before its planner began anew: do none of it twice; {DATA}"),
+            block("PLAN", plan, f"so far; {DATA}"),
+        )
 
     def _feedback(self) -> str:
         return block("FEEDBACK", self.feedback[-SHOWN_WHY:], f"why a new plan is needed; {DATA}")

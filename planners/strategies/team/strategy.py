@@ -17,6 +17,7 @@ class Team(TeamStrategy):
 
     name = "team"
     roles = tuple(ModelRole(layer.value) for layer in ROLES)
+    needs = Layer.ASSIGNER.value
     wants = frozenset({Feed.OBSERVATION})
     parameters = (
         Parameter("team.manager", True, f"a manager asks back and reflects; {_OFF}"),
