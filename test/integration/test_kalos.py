@@ -124,12 +124,12 @@ class Kernel(RuntimeNode):
     def __init__(self, namespace: str) -> None:
         super().__init__("kernel", namespace=namespace)
         self.lost: list[str] = []
-        self.health: dict[str, str] = {}
+        self.told_health: dict[str, str] = {}
         self.create_subscription(DiagnosticArray, "/diagnostics", self._on_health, DIAGNOSTICS)
         self.drivers = DriverKit(self, RobotConfig.load("kalos"), on_lost=self.lost.append)
 
     def _on_health(self, message: DiagnosticArray) -> None:
-        self.health |= {status.name: status.message for status in message.status}
+        self.told_health |= {status.name: status.message for status in message.status}
 
 
 @pytest.fixture
@@ -227,7 +227,7 @@ def test_senses_give_what_arrived_last_and_a_detector_what_is_in_the_picture(
     def missing() -> str:
         topics = ("camera/image_raw", "camera/camera_info", "scan", "object_detections")
         ends = {topic: (base.count_publishers(topic), base.count_subscribers(topic)) for topic in topics}
-        heard = f"health: {kernel.health}, (publishers, subscribers): {ends}, images matched: {base.matched()}"
+        heard = f"health: {kernel.told_health}, (publishers, subscribers): {ends}, images matched: {base.matched()}"
         return f"a detection; the detector's exit status is {detector.poll()}, {heard}"
 
     wait_until(lambda: drivers.detections(), 10.0, missing)
