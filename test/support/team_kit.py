@@ -17,7 +17,7 @@ from bench.virtual_clock import VirtualClock
 from function_tokens.mapper import Mapper, Refusal
 from planners.people import People, Person, read_reply
 from planners.prompts.blocks import Layer
-from planners.prompts.prompt import RobotFacts
+from planners.prompts.prompt import CallReport, RobotFacts
 from planners.strategies.team.strategy import Team
 from planners.strategy import Heard, PlannerEvent, Report, Task
 from skill_kernel import SkillReturn, robot_skill
@@ -112,6 +112,7 @@ class Office:
         robots: Sequence[str] = ("base", "dog"),
         instruction: str = "go to the lab",
         sender: str = "Wang",
+        done: Sequence[CallReport] = (),
         before: Callable[[People], object] = lambda people: None,
         **settings: Any,
     ) -> None:
@@ -136,7 +137,7 @@ class Office:
         self.lost: set[str] = set()
         self.memory: Sequence[str] = ()
         self.views = {name: View(name, self.clock.now) for name in robots}
-        task = Task("p1", instruction, sender)
+        task = Task("p1", instruction, sender, done)
         self.planning = Team().start_team(task, self.views, self)  # type: ignore[arg-type]
 
     # -- the test's side ----------------------------------------------------------------------------------------------

@@ -11,12 +11,13 @@ planner                 TASK, CLARIFIED, ROBOTS, PEOPLE, MEMORY, PERCEPTION, REF
 assigner                TASK, CLARIFIED, ROBOTS, PEOPLE, MEMORY, PERCEPTION, REFLECTION, PLAN, FEEDBACK, STEPS
 validator               TASK, CLARIFIED, ROBOTS, PEOPLE, MEMORY, PERCEPTION, REFLECTION, PLAN, ASSIGNED
 
-ROBOTS holds one {"robot", …abilities, "state"} each, with state free, busy or out of reach; PEOPLE one {"person", "about",
-"place"}; SAID one {"person", "said", "ago_s"}; OBSERVATION one {"robot", …its fields}; PLAN one {"step", "skill", "dep",
-"agent", "state", "told"} a step so far, and before it DONE the calls that ended before the planner was started anew; STEPS one {"step", "skill", "dep"} to be assigned; ASSIGNED one {"step", "dep",
-"agent", "call", "why"}; CLARIFIED one {"question", "answer"}; REFLECTION one {"flag", "thought", "summary"}; NUMBER is what
-new steps begin with; all else texts. Without a perceiver planner and assigner are shown SAID and OBSERVATION themselves;
-without a planner the assigner is shown NUMBER and no STEPS. What a person said in private is shown in that person's own tasks
+ROBOTS holds one {"robot", …abilities, "state"} each, with state free, busy or out of reach; PEOPLE one {"person",
+"about", "place"}; SAID one {"person", "said", "ago_s"}; OBSERVATION one {"robot", …its fields}; PLAN one {"step",
+"skill", "dep", "agent", "state", "told"} a step so far, and before it DONE the calls that ended before the planner was
+started anew; STEPS one {"step", "skill", "dep"} to be assigned; ASSIGNED one {"step", "dep", "agent", "call", "why"};
+CLARIFIED one {"question", "answer"}; REFLECTION one {"flag", "thought", "summary"}; NUMBER is what new steps begin
+with; all else texts. Without a perceiver planner and assigner are shown SAID and OBSERVATION themselves; without a
+planner the assigner is shown NUMBER and no STEPS. What a person said in private is shown in that person's own tasks
 alone.
 """
 
