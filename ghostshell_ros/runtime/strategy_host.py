@@ -303,11 +303,7 @@ class HostTable(dict[str, H], Generic[S, H]):
     roles."""
 
     def __init__(
-        self,
-        strategies: Mapping[str, S],
-        broken: Mapping[str, str],
-        models: LayerModel,
-        make: Callable[[S, ProcessState], H],
+        self, strategies: Mapping[str, S], broken: Mapping[str, str], models: LayerModel, make: Callable[[S, ProcessState], H]
     ) -> None:
         super().__init__()
         self._strategies, self._broken, self._models, self._make = strategies, broken, models, make
