@@ -394,7 +394,7 @@ def test_a_robot_without_a_voice_is_told_to_say_nothing(speaks: bool) -> None:
     skills = [s for s in SkillRegistry.from_modules(config.skills, text_skill=config.text_skill) if speaks or not s.speaks_text]
     parser = CommandParser(skills, [], GrammarOptions(config.builtin_names, config.limits), config.name)
     listed = [said for one in parser.phrasebook.phrases() for said in (*one.english, *one.chinese)]
-    offered = parser.abilities(20), parser.refusal("juggle", parser.read("juggle")), *listed
+    offered = parser.abilities(), parser.refusal("juggle", parser.read("juggle")), *listed
     assert any("hello" in one or "你好" in one for one in offered) is speaks, offered
 
 
