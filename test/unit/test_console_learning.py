@@ -344,7 +344,7 @@ def test_a_function_of_a_lesson_is_there_without_a_model_until_it_is_taken_back(
     define = "def corner(x, y):\n...     return denormalize_xy([x, y])"
     use = "put_first_on_second('red block', corner(0, 1))"
     corrected(robot, [*IMPROVES[:2], f"{SAID}>>> {define}\n>>> {use}"])
-    Run(robot, "yes", [WAIT], process_id="p3").run()
+    assert Run(robot, "yes", [WAIT], process_id="p3").run().ended == [(0, "")], "no word is needed beside it"
     begin_anew(robot)
     run = Run(robot, ASKED, [use, WAIT], process_id="p4").run()
     assert run.done == ["denormalize_xy([0, 1])", "put_first_on_second(red block, [0.0, 0.5])"]
