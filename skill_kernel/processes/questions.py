@@ -121,7 +121,7 @@ class Questions:
         """Open a question, with the reason `why`; `any_words`: words that are none of the choices answer it as well. `on_end`
         hears of its end, exactly once. Raises AskError for one that cannot be asked."""
         text, choices = " ".join(text.split()), tuple(" ".join(choice.split()) for choice in choices)
-        if bad := _bad_question(text, why, choices, self._chosen):
+        if bad := bad_question(text, why, choices, self._chosen):
             raise AskError(AskCode.BAD_QUESTION, bad)
         if person and any(asked.person == person for asked in self._open.values()):
             told = f"{person} has an open request; ask when it has been answered"
@@ -218,7 +218,7 @@ def or_(choices: Sequence[str]) -> str:
     return " or ".join([", ".join(choices[:-1]), choices[-1]] if len(choices) > 1 else choices)
 
 
-def _bad_question(text: str, why: str, choices: Sequence[str], chosen: Callable[[str, Sequence[str]], str | None]) -> str:
+def bad_question(text: str, why: str, choices: Sequence[str], chosen: Callable[[str, Sequence[str]], str | None]) -> str:
     """Return why a question cannot be asked; "" when it can."""
     if not text or len(text) > MAX_QUESTION:
         return "the question is empty" if not text else f"the question has {len(text)} characters; ask in {MAX_QUESTION}"

@@ -311,6 +311,34 @@ def test_what_is_private_or_not_said_stands_in_no_prompt_and_reaches_nobody_else
     assert not any("4711" in told for told in mine.notices())
 
 
+def test_no_question_and_no_proposal_holds_what_was_said_in_private() -> None:
+    """Who is asked, and the page, where all can read it, are told in other words."""
+
+    def before(people: Any) -> None:
+        people.hear("Wang", "I have a secret appointment at 4711", private=True)
+
+    leaky = json.dumps({"clear": False, "question": "Which room for your secret appointment at 4711?"})
+    unclear = json.dumps({"clear": False, "question": "Which room do you mean?"})
+    office = Office({"CLARIFY": [leaky, unclear]}, replies={"Wang": ["the lab"]}, before=before).run()
+    assert office.requests() == [("Wang", "Which room do you mean?")]
+    told = {"task": "bring a pen", "person": "Li", "why": "Wang has a secret appointment"}
+    leaky, fine = (json.dumps({"perception": [], "proposal": one}) for one in (told, {**told, "why": "Wang needs one"}))
+    says = {"CLARIFY": [STANDING], Layer.PERCEIVER: [leaky, fine], Layer.PLANNER: [steps("a()")]}
+    office = Office({**says, Layer.ASSIGNER: [assigned("dog")]}, replies={"Li": ["no"]}, before=before).run()
+    (asked,) = office.asked
+    assert asked.arguments["why"] == "Wang needs one"
+
+
+def test_choices_that_cannot_be_asked_are_named_to_the_manager() -> None:
+    bad = [
+        json.dumps({"clear": False, "question": "Which?", "choices": choices})
+        for choices in (["…", "the cup"], ["go on", "stop"], ["the black one", "the grey one"])
+    ]
+    office = Office({"CLARIFY": bad}, replies={"Wang": ["the grey one"]}).run()
+    assert len(office.asked) == 1, ends(office)
+    assert office.asked[0].arguments["choices"] == ("the black one", "the grey one")
+
+
 # -- what happens meanwhile ----------------------------------------------------------------------------------------------------
 
 

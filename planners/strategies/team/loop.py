@@ -5,6 +5,8 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, TypeVar
 
+from planners.language.choices import chosen
+from planners.language.stop_words import is_stop
 from planners.models.base import Message, ModelRequest
 from planners.models.model_call import AnswerError, CallEnd, ModelCall
 from planners.people import ASK, Kind, Reply
@@ -32,7 +34,7 @@ from planners.strategy import Heard, Interrupted, Observed, Paused, PlannerEvent
 from skill_kernel.codes import ModelCode, Outcome, TaskCode
 from skill_kernel.config.sections import nearest, shown
 from skill_kernel.events import CallEvent, ModelEvent, ModelKind, Notice, NoticeKind
-from skill_kernel.processes.questions import MAX_CHOICE, MAX_CHOICES, MAX_QUESTION
+from skill_kernel.processes.questions import MAX_CHOICE, MAX_CHOICES, MAX_QUESTION, bad_question
 
 A = TypeVar("A", bound=Answer)
 
@@ -246,7 +248,18 @@ class TeamPlanning:
         if Layer.MANAGER in self._off or self._asked >= MAX_QUESTIONS:
             self._turn(self._perceive)
         else:
-            self._ask(Layer.MANAGER, self._prompts.clarify(), Clarity, self._understood)
+            self._ask(Layer.MANAGER, self._prompts.clarify(), Clarity, self._understood, self._askable)
+
+    def _askable(self, answer: Clarity) -> None:
+        """Raise AnswerError for a question that nobody may be asked."""
+        choices = _choices(answer)
+        if answer.clear:
+            return
+        if fault := bad_question(shown(answer.question, MAX_QUESTION), "", choices, chosen):
+            raise AnswerError(fault)
+        if halts := next(filter(is_stop, choices), None):
+            raise AnswerError(f"'{shown(halts)}' as an answer would halt all robots; word that choice in another way")
+        self._keep_private("everybody", " ".join([answer.question, *choices]))
 
     def _understood(self, answer: Clarity) -> None:
         self._rejections, self._standing = 0, answer.standing
@@ -255,11 +268,10 @@ class TeamPlanning:
             self._turn(self._act if answer.standing else self._perceive)
             return
         self._asked += 1
-        choices = answer.choices if all(len(one) <= MAX_CHOICE for one in answer.choices) else []
         self._ask_person(
             self._task.sender if self._task.sender in self._io.people.known else "",
             answer.question,
-            choices[:MAX_CHOICES],
+            _choices(answer),
             f"you asked: {self._task.instruction}",
             partial(self._clarified, answer.question),
         )
@@ -305,7 +317,12 @@ class TeamPlanning:
             self._turn(self._plan_next())
             return
         text = self._prompts.perceive(propose=self._standing and self._proposal is None)
-        self._ask(Layer.PERCEIVER, text, Perception, self._perceived)
+        self._ask(Layer.PERCEIVER, text, Perception, self._perceived, self._tellable)
+
+    def _tellable(self, answer: Perception) -> None:
+        """Raise AnswerError for a proposal that would tell what somebody said in private."""
+        if answer.proposal is not None:
+            self._keep_private(answer.proposal.person, f"{answer.proposal.task} {answer.proposal.why}")
 
     def _perceived(self, answer: Perception) -> None:
         people = self._io.people
@@ -426,7 +443,8 @@ class TeamPlanning:
         return action
 
     def _keep_private(self, person: str, text: str) -> None:
-        if whose := self._io.people.leaked(text, person):
+        """Raise AnswerError for what somebody said in private, also of the one who would hear it: all can read requests."""
+        if whose := self._io.people.leaked(text, ""):
             raise AnswerError(f"what {person} would hear holds what {whose} said in private; leave that out")
 
     def _assigned(self, answer: Assignments) -> None:
@@ -527,6 +545,11 @@ class TeamPlanning:
         if not self._over:
             self.close(why)
             self._io.finish(code, why)
+
+
+def _choices(answer: Clarity) -> list[str]:
+    """Return the choices of a question; none where one is too long."""
+    return answer.choices[:MAX_CHOICES] if all(len(one) <= MAX_CHOICE for one in answer.choices) else []
 
 
 _MAY_BE_OFF = (Layer.MANAGER, Layer.PERCEIVER, Layer.PLANNER, Layer.VALIDATOR)
