@@ -28,6 +28,7 @@ from planners.strategies.console.lessons import no_problem
 from planners.strategies.console.rehearsal import Checked, rehearsed
 from planners.strategies.console.transcript import WAIT, read
 from skill_kernel import SkillReturn, robot_skill
+from skill_kernel.codes import TaskCode
 from skill_kernel.config.sections import shown
 from skill_kernel.robot import RobotConfig
 from skill_kernel.skills.registry import SkillRegistry
@@ -340,11 +341,21 @@ def test_a_contradiction_is_shown_and_the_newer_lesson_takes_its_place_once_it_i
     assert nothing(run) == "nothing is learned: it is known already, as lesson 2"
 
 
+def test_a_yes_that_could_not_be_kept_is_no_success_and_is_told(robot: Robot, book: LessonBook, store: Store) -> None:
+    Run(robot, ASKED, learner).run()
+    Run(robot, CORRECTION, learner, improves=IMPROVES, process_id="p2").run()
+    store.close()
+    run = Run(robot, "yes", [WAIT], process_id="p3").run()
+    (told,) = run.done
+    assert told.startswith("speak(Lesson 1 stays as it was: ") and run.ended == [(int(TaskCode.CALL_FAILED), told[6:-1])]
+
+
 def test_a_function_of_a_lesson_is_there_without_a_model_until_it_is_taken_back(robot: Robot, book: LessonBook) -> None:
     define = "def corner(x, y):\n...     return denormalize_xy([x, y])"
     use = "put_first_on_second('red block', corner(0, 1))"
     corrected(robot, [*IMPROVES[:2], f"{SAID}>>> {define}\n>>> {use}"])
-    assert Run(robot, "yes", [WAIT], process_id="p3").run().ended == [(0, "")], "no word is needed beside it"
+    run = Run(robot, "yes", [WAIT], process_id="p3").run()
+    assert run.ended == [(0, "")] and run.done == ["speak(Lesson 1 is confirmed: it is used from now on.)"]
     begin_anew(robot)
     run = Run(robot, ASKED, [use, WAIT], process_id="p4").run()
     assert run.done == ["denormalize_xy([0, 1])", "put_first_on_second(red block, [0.0, 0.5])"]

@@ -37,8 +37,8 @@ NOTHING = "nothing is learned: {}"
 NO_PROBLEM, NO_ANSWER = "nothing was wrong", "the model that improves interactions does not answer; ask again later"
 UNTRIED = "the improved interaction fails where it is tried without the robot, at {}"
 PROPOSED = "lesson {} is proposed ({}): {} It is used once somebody says yes."
-KEPT, NOT_KEPT = "# Lesson {} is confirmed: it is used from now on.", "# Lesson {} is not kept."
-NOT_SETTLED = "# Lesson {} stays as it was: {}"
+KEPT, NOT_KEPT = "Lesson {} is confirmed: it is used from now on.", "Lesson {} is not kept."
+NOT_SETTLED = "Lesson {} stays as it was: {}"
 UNASKED = "lesson {} is proposed, but nobody could be asked whether to keep it; it can be confirmed on the page"
 SOMEBODY = "somebody"
 _OFFER = {
@@ -73,8 +73,9 @@ def agreed(said: str) -> bool | None:
     return True if _YES_SAID.fullmatch(words) else False if _NO_SAID.fullmatch(words) else None
 
 
-def settle(store: LearnedStore, lesson: int, yes: bool, sender: str) -> str:
-    """Confirm a lesson or take it back, as somebody said in a conversation, and return what the console is told. Blocks."""
+def settle(store: LearnedStore, lesson: int, yes: bool, sender: str) -> tuple[str, bool]:
+    """Confirm a lesson or take it back, as somebody said in a conversation; return what became of it, and whether that is what
+    was said. Blocks."""
     who = f"{sender or SOMEBODY} (in conversation)"
     try:
         if yes:
@@ -82,8 +83,8 @@ def settle(store: LearnedStore, lesson: int, yes: bool, sender: str) -> str:
         else:
             store.revoke(lesson, who, "said no")
     except LearnedError as error:
-        return NOT_SETTLED.format(lesson, " ".join(str(error).split()))
-    return (KEPT if yes else NOT_KEPT).format(lesson)
+        return NOT_SETTLED.format(lesson, " ".join(str(error).split())), False
+    return (KEPT if yes else NOT_KEPT).format(lesson), True
 
 
 class Learning:

@@ -79,8 +79,8 @@ class ConsolePlanning:
         self._reports: list[CallReport] = []
         self._fault = self._spoken = ""
         """What went wrong last, while nothing that was done after it has made it good; what was said last."""
-        self._taught = False
-        """Whether the task was to learn, to confirm what was learned, or to leave it."""
+        self._taught, self._settled = False, ""
+        """Whether the task was to learn, to confirm what was learned, or to leave it; what became of a lesson by its words."""
         self._paused = self._void = self._over = False
         self._doomed, self._cause = False, ""
         """Whether the statement that computes is to be ended when it calls, and why statements are ended."""
@@ -268,7 +268,10 @@ class ConsolePlanning:
             return
         self._words.hear(self._spoken, self._reports)
         reminded, (code, why) = self._words.reminder, self._words.verdict()
-        if self._taught and code:
+        if self._settled and not self._reports:
+            self._over = True
+            self._speak(self._settled, lambda _: self._finish(int(TaskCode.CALL_FAILED) if self._fault else 0, self._fault))
+        elif self._taught and code:
             self._finish(0, "")
         elif code is TaskCode.ONLY_WORDS and not reminded:
             self._spoken = ""
@@ -289,12 +292,13 @@ class ConsolePlanning:
             self._answer(self._task.instruction)
             return
 
-        def settled(note: str) -> None:
-            self._notes.insert(0, note)
+        def settled(told: tuple[str, bool]) -> None:
+            self._settled, self._taught = told
+            self._fault = "" if self._taught else self._settled
+            self._notes.insert(0, f"# {self._settled}")
             self._hold(partial(self._answer, self._task.instruction))
 
         assert self._io.learned is not None
-        self._taught = True
         self._io.work(partial(settle, self._io.learned, offered, yes, self._task.sender), settled)
 
     def _learn(self, call: HostCall) -> None:
@@ -325,16 +329,20 @@ class ConsolePlanning:
             return
         self._taught = True
         self._io.report(Notice(layer=Layer.IMPROVE.value, text=outcome.question))
-        if not self._api.spoken:
-            self._told(call, outcome.told, outcome.lesson)
-            return
 
-        def asked(event: CallEvent) -> None:
-            done = event.outcome is Outcome.DONE
+        def asked(event: CallEvent | None) -> None:
+            done = event is None or event.outcome is Outcome.DONE
             self._told(call, outcome.told if done else UNASKED.format(outcome.lesson), outcome.lesson if done else 0)
 
+        self._speak(outcome.question, asked)
+
+    def _speak(self, text: str, then: Callable[[CallEvent | None], None]) -> None:
+        """Say something; `then` hears how that ended, None where the robot has no voice."""
+        if not self._api.spoken:
+            then(None)
+            return
         skill, parameter = next(iter(self._api.spoken.items()))
-        self._io.call(skill, **{parameter: outcome.question}).then(asked)
+        self._io.call(skill, **{parameter: text}).then(then)
 
     def _told(self, call: HostCall, what: str, offered: int = 0) -> None:
         """Let the statement that learns go on; a lesson that was `offered` is confirmed by the next thing that is said, if that
@@ -463,11 +471,7 @@ class ConsolePlanning:
         self._session.reset()
         why = f"the model goes in circles: {shown(self._statements[-1], SHOWN_WHY)}"
         self._over = True
-        if self._api.spoken:
-            skill, parameter = next(iter(self._api.spoken.items()))
-            self._io.call(skill, **{parameter: SORRY}).then(lambda _: self._finish(int(TaskCode.GIVEN_UP), why))
-        else:
-            self._finish(int(TaskCode.GIVEN_UP), why)
+        self._speak(SORRY, lambda _: self._finish(int(TaskCode.GIVEN_UP), why))
 
 
 def _tried(go: Callable[[], Any]) -> Any:
