@@ -22,18 +22,23 @@ from typing import Any
 import pytest
 from ghostshell.action import AskHuman
 from ghostshell.msg import Lesson
-from ghostshell.srv import CompileReflex, ControlHalt, Learn
+from ghostshell.srv import AnswerQuestion, CompileReflex, ControlHalt, Learn
 from PIL import Image
 from websockets.exceptions import WebSocketException
 from websockets.sync.client import ClientConnection, connect
 
 from function_tokens.routines import RoutineStore
+from ghostshell_ros.nodes.dashboard.feeds import RobotReader
 from ghostshell_ros.nodes.dashboard.halts import Halts
+from ghostshell_ros.nodes.dashboard.robot_services import RobotServices
+from ghostshell_ros.nodes.dashboard.state import RobotPage
 from ghostshell_ros.runtime.goal_client import GoalClient, GoalEnd
 from ghostshell_ros.runtime.lesson_client import LEARN
 from ghostshell_ros.runtime.node import RuntimeNode
+from ghostshell_ros.wire.qos import REQUESTS
 from pipeline_support import BroughtUp, brought_up
 from ros_support import ROOT, ask, wait_until
+from skill_kernel.roles import Role
 
 SENTENCE = "when the head is turned more than 40 degrees, look happy"
 SOURCE = "def condition():\n    return abs(head_turn()) > 40\n\n\ndef action():\n    emotion(emo='happy')\n"
@@ -287,6 +292,26 @@ def test_a_question_is_answered(page: Setting, host: Callable[..., Any]) -> None
         end, result = ends.get(timeout=5.0)
         assert end is GoalEnd.SUCCEEDED and (result.answered, result.answer) == (True, "yes")
         wait_until(lambda: not page.of(browser)["questions"], 5.0, "it is answered")
+
+
+def test_an_answer_waits_until_the_page_has_found_the_service(namespace: str, host: Callable[..., Any]) -> None:
+    """Whoever opens the page with a question on it may answer before the page has looked for services."""
+    robot, page = RuntimeNode("robot", namespace=namespace), RuntimeNode("page", namespace=namespace)
+    heard: queue.Queue[Any] = queue.Queue()
+
+    def answer(request: AnswerQuestion.Request, response: AnswerQuestion.Response) -> AnswerQuestion.Response:
+        response.success = request.question_id == "1abc"
+        return response
+
+    robot.create_service(AnswerQuestion, "answer_question", answer, qos_profile=REQUESTS)
+    host(robot)
+    host(page)
+    name = namespace.strip("/")
+    services = RobotServices(page, name, RobotReader(RobotPage(), page.now_s))
+    request = AnswerQuestion.Request(question_id="1abc", text="yes")
+    page.call_soon(lambda: services.ask("answer_question", request, Role.ANONYMOUS, heard.put))
+    page.call_soon(lambda: services.connect({f"/{name}/answer_question"}))
+    assert heard.get(timeout=10.0).success and heard.empty()
 
 
 def test_a_camera_is_heard_only_while_somebody_watches(page: Setting) -> None:

@@ -30,7 +30,7 @@ Then = Callable[[bool, str], object]
 TRIED_S = 4.5
 """Time in which a robot takes a task or answers a service; the page waits a little longer."""
 PROBE_S = 0.05
-"""Time between two looks for a robot's `run_task`, while a task waits for it."""
+"""Time between two looks for a robot's `run_task` or service, while a task or request waits for it."""
 HARMLESS: dict[str, tuple[Any, dict[str, Any]]] = {
     "control_process": (ControlProcess, {"process_id": "none", "command": ControlProcess.Request.PAUSE}),
     "control_halt": (ControlHalt, {"command": ControlHalt.Request.LOOK}),
@@ -75,13 +75,22 @@ class RobotServices:
             self._reader.page.rules(KIND, self.routines.rules())
 
     def ask(self, service: str, request: Any, role: Role, then: Callable[[Any], object]) -> None:
-        """Ask a service by the key of a role; `then` hears the answer, or None when none comes in TRIED_S."""
-        if service not in self._clients:
-            then(None)
-            return
-        path = f"/{self.name}/{service}"
-        sent = signed(self._node, path, request, role) if hasattr(request, "proof") else request
-        self._clients[service].ask(sent, then, deadline_s=TRIED_S, wait_s=TRIED_S)
+        """Ask a service by the key of a role, once it is known that its answers arrive; `then` hears the answer, or None when
+        none comes in TRIED_S."""
+        until_s = self._node.steady_now() + TRIED_S
+
+        def send() -> None:
+            client, left_s = self._clients.get(service), until_s - self._node.steady_now()
+            if left_s <= 0.0:
+                then(None)
+            elif client is None or not client.proven:  # somebody has only just begun to look
+                self._node.call_later(PROBE_S, send)
+            else:
+                path = f"/{self.name}/{service}"
+                sent = signed(self._node, path, request, role) if hasattr(request, "proof") else request
+                client.ask(sent, then, deadline_s=left_s, wait_s=left_s)
+
+        send()
 
     def instruct(self, text: str, sender: str, role: Role, then: Then) -> None:
         """Send a task that goes on whoever looks. `then` hears once that the robot has begun it, or why not."""
