@@ -23,7 +23,7 @@ from planners.memory.lessons import LessonBook
 from planners.prompts.blocks import Layer
 from planners.prompts.prompt import GrammarOptions, RobotFacts
 from planners.strategies.console.api import Api, SkillCall
-from planners.strategies.console.learning import NO_PROBLEM, NOT_NOW, agreed
+from planners.strategies.console.learning import NO_PROBLEM, NOT_NOW, Offer, agreed
 from planners.strategies.console.lessons import no_problem
 from planners.strategies.console.rehearsal import Checked, rehearsed
 from planners.strategies.console.transcript import WAIT, read
@@ -407,6 +407,26 @@ def test_what_nobody_was_asked_no_yes_confirms(robot: Robot, book: LessonBook, t
     run.run()
     Run(robot, "yes", [WAIT], process_id="p5").run()
     assert not used(book) and {lesson.state for lesson in book.lessons()} == {State.PROPOSED}
+
+
+def test_what_an_interrupt_ended_is_not_asked_any_more(robot: Robot, book: LessonBook) -> None:
+    """A yes to that question would confirm nothing."""
+    Run(robot, ASKED, [WRONG, WAIT]).run()
+    run = Run(robot, CORRECTION, [LEARN, WAIT], improves=IMPROVES, process_id="p2")
+    work = run.work
+
+    def interrupted(job: Any, then: Any) -> None:
+        def learned(result: Any) -> None:
+            if isinstance(result, Offer):
+                run.interrupt("halted")
+            then(result)
+
+        work(job, learned)
+
+    run.work = interrupted  # type: ignore[method-assign]
+    run.run()
+    assert [lesson.state for lesson in book.lessons()] == [State.PROPOSED]
+    assert not any("remember that" in call for call in run.done)
 
 
 def test_a_robot_without_a_memory_is_offered_nothing_to_learn_with(robot: Robot) -> None:

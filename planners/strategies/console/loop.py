@@ -323,7 +323,9 @@ class ConsolePlanning:
             self._refuse("RuntimeError", str(error))
 
     def _learned(self, call: HostCall, outcome: Offer | str) -> None:
-        """Ask a person about what was learned, and tell the statement."""
+        """Ask a person about what was learned, and tell the statement; nobody is asked once it was broken off."""
+        if self._session is None or self._session.call is not call or self._working:
+            return
         if isinstance(outcome, str):
             self._told(call, outcome)
             return
