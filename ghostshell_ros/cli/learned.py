@@ -180,6 +180,8 @@ def _show(book: LessonBook, lesson: Lesson) -> None:
     said = f"{lesson.sender or 'somebody'} said on {clock(lesson.time_s)}: “{lesson.correction}”"
     print(f"lesson {lesson.id} of {book.robot} ({lesson.kind.value}, {lesson.level.value} level)")
     print(f"{said}\n{lesson.better}\n\n{lesson.text}\n")
+    for routine in lesson.routines:
+        print(f"with the function:\n{routine}\n")
     by = f" by {lesson.by} on {clock(lesson.changed_s)}" if lesson.by else ""
     print(f"{lesson.state.value}{by}{f': {lesson.why}' if lesson.why else ''}")
     for other in book.lessons():

@@ -46,6 +46,10 @@ class LessonBook(LearnedStore):
     def propose(self, proposal: Proposal) -> int:
         if not proposal.text.strip() or len(proposal.text) > MAX_LESSON:
             raise LearnedError(f"a lesson has 1 to {MAX_LESSON} characters, not {len(proposal.text)}; correct a shorter task")
+        if sum(map(len, proposal.routines)) > MAX_LESSON or max(len(proposal.correction), len(proposal.better)) > MAX_LESSON:
+            raise LearnedError(f"functions, correction and improvement of a lesson have {MAX_LESSON} characters at most each")
+        if len(proposal.contradicts) > MAX_KEPT:
+            raise LearnedError(f"a lesson takes the place of {MAX_KEPT} others at most, not {len(proposal.contradicts)}")
 
         def keep(file: sqlite3.Connection) -> int:
             if len(kept := _kept(file, self.robot)) >= MAX_KEPT:

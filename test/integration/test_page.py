@@ -244,6 +244,7 @@ def test_a_lesson_is_approved_and_taken_back_among_the_rules(page: Setting, host
         lambda: page.addresses() and f"remembers what robot '{page.name}'" in "".join(page.robot.log), 20.0, "the memory"
     )
     lesson = Lesson(kind="example", level="skill", text=">>> nod()", correction="not so fast", better="Next time I nod slowly.")
+    lesson.sender = "Ada"
     asked = Learn.Request(command=Learn.Request.PROPOSE, robot=page.name, lesson=lesson)
     proposed = ask(node, node.create_client(Learn, LEARN), asked, 10.0, again_s=math.inf)
     assert proposed.success, proposed.error_msg
@@ -255,6 +256,7 @@ def test_a_lesson_is_approved_and_taken_back_among_the_rules(page: Setting, host
             assert not viewer.do("rule", page.name, **about, action=action)["ok"]
             assert browser.do("rule", page.name, **about, action=action)["ok"]
             wait_until(lambda state=state: rule().get("state") == state, 5.0, f"it is {state}")
+        assert dict(rule()["detail"])["said by"] == "Ada (unverified)", "nothing proves who corrected it"
         assert (rule()["text"], dict(rule()["detail"])["changed by"]) == ("not so fast", "page (user)")
         assert not browser.do("rule", page.name, **about, action="approve")["ok"], "it is confirmed"
 

@@ -6,9 +6,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from ghostshell.msg import LessonArray
 from typer.testing import CliRunner, Result
 
 from ghostshell_ros.cli.main import app
+from ghostshell_ros.nodes.dashboard.feeds import RobotReader
+from ghostshell_ros.nodes.dashboard.state import RobotPage
+from ghostshell_ros.wire.lesson_messages import proposal_message
 from planners.learned import LessonKind, Level, Proposal, State
 from planners.memory import Store
 from planners.memory.lessons import LessonBook
@@ -58,6 +62,18 @@ def test_a_lesson_is_listed_shown_tried_confirmed_and_taken_back(folder: Path) -
     assert run(folder, "revoke", "1", "--why", "a joke").exit_code == 0 and states(folder)[1] is State.REVOKED
     assert "[1]" not in run(folder, "list").output and "[1]" in run(folder, "list", "--all").output
     assert "revoked" in run(folder, "show", "1").output and ": a joke" in run(folder, "show", "1").output
+
+
+def test_functions_are_shown_to_who_confirms_them_whatever_the_text_says(folder: Path) -> None:
+    store = Store(folder / "memory" / "memory.sqlite3")
+    hidden = Proposal(">>> wait_for_trigger()\n'bow'\n>>> bow()", "no", Level.PLAN, routines=("def bow():\n    dance()",))
+    number = LessonBook(store, "coco", wall=lambda: 1e9).propose(hidden)
+    store.close()
+    assert "def bow():\n    dance()" in run(folder, "show", str(number)).output
+    page = RobotPage()
+    RobotReader(page, lambda: 0.0).learned(LessonArray(lessons=[proposal_message(hidden)]))
+    (rule,) = page.render(0.0)["rules"]
+    assert ["functions", "def bow():\n    dance()"] in rule["detail"]
 
 
 def test_what_breaks_a_limit_is_neither_tried_nor_confirmed(folder: Path) -> None:

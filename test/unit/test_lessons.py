@@ -103,6 +103,9 @@ def test_a_lesson_takes_the_place_of_nothing_but_lessons_of_its_own_robot(store:
 
 
 def test_what_cannot_be_kept_or_confirmed_says_why(book: LessonBook) -> None:
+    for large in ({"routines": ("x" * 3000,) * 2}, {"better": "x" * 4001}, {"contradicts": tuple(range(1001))}):
+        with pytest.raises(LearnedError, match="at most"):
+            book.propose(replace(DANCE, **large))
     with pytest.raises(LearnedError, match="1 to 4000 characters, not 4001"):
         book.propose(Proposal("x" * 4001, "", Level.PLAN))
     lesson = book.propose(DANCE)

@@ -221,6 +221,7 @@ def _prescription(one: Any) -> dict[str, Any]:
 def _lesson(lesson: Any) -> dict[str, Any]:
     detail = [
         ["code", lesson.text[:MAX_TEXT]],
+        ["functions", "\n\n".join(lesson.routines)[:MAX_TEXT]],
         ["changes", lesson.better],
         ["level", lesson.level],
         ["said by", lesson.sender],

@@ -4,6 +4,7 @@
 from collections.abc import Callable, Collection
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -20,7 +21,7 @@ from planners.learned import LearnedError, Lesson, newest
 from planners.memory import Store
 from planners.memory.lessons import LessonBook
 from skill_kernel.codes import LearnCode
-from skill_kernel.roles import Act
+from skill_kernel.roles import Act, Caller
 
 LOOK_S = 1.0
 """Time between two looks for changes by other programs, such as `ghostshell learned`."""
@@ -67,20 +68,21 @@ class LessonServer:
             response.error_code, response.error_msg = int(LearnCode.NOT_PERMITTED), why
         else:
             try:
-                response.id = await self._node.run_on(self._pool, partial(self._do, request, caller.named(request.who)))
+                response.id = await self._node.run_on(self._pool, partial(self._do, request, caller))
                 response.success = True
             except (LearnedError, ValueError) as error:
                 response.error_code, response.error_msg = int(LearnCode.NOT_LEARNED), ros_text(str(error))
         return response
 
-    def _do(self, request: Learn.Request, who: str) -> int:
+    def _do(self, request: Learn.Request, caller: Caller) -> int:
         """Do what is asked, tell the robot's lessons anew, and return the lesson's id; on the pool."""
-        robot, lesson = request.robot.strip("/"), request.id
+        robot, lesson, who = request.robot.strip("/"), request.id, caller.named(request.who)
         if robot not in self._robots():
             raise ValueError(f"there is no robot '{robot}' here; name one that runs")
         book = self._book(robot)
         if request.command == Learn.Request.PROPOSE:
-            lesson = book.propose(proposal_of(request.lesson))
+            proposal = proposal_of(request.lesson)
+            lesson = book.propose(replace(proposal, sender=caller.named(proposal.sender)))
         elif request.command == Learn.Request.CONFIRM:
             book.confirm(lesson, who)
         elif request.command == Learn.Request.REVOKE:
