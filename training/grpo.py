@@ -56,6 +56,7 @@ def main() -> None:
         temperature=chosen.heat,
         beta=chosen.beta,
         logging_steps=chosen.log_every,
+        logging_first_step=True,
         save_strategy="no",
         report_to="none",
         bf16=gpu,

@@ -63,6 +63,7 @@ def main() -> None:
         max_length=chosen.tokens,
         completion_only_loss=True,
         logging_steps=chosen.log_every,
+        logging_first_step=True,
         eval_strategy="steps" if chosen.validation else "no",
         eval_steps=chosen.evaluate_every,
         save_strategy="no",
