@@ -101,7 +101,8 @@ class ActionPlanner(RuntimeNode):
         thinks = self._models.thinks(Layer.JUDGE)
         self._judge = SentenceJudge(self._models, SteadyClock(self), self._scene, judge_s) if thinks else None
         memory = RecollectionClient(self, thinks=thinks)
-        folder = data_folder(self.get_parameter("data_dir").value) / robot.config.name
+        own = self.get_namespace().strip("/") or robot.config.name  # robots of one type hold different conversations
+        folder = data_folder(self.get_parameter("data_dir").value) / own
         self._desk = RobotDesk(
             self,
             self._models,
