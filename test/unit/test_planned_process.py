@@ -16,8 +16,9 @@ from builtin_interfaces.msg import Time
 from ghostshell.msg import LlmChunk, ProcessState
 
 from ghostshell_ros.nodes.action_planner.planned_process import PlannedProcess
+from ghostshell_ros.nodes.team_planner.team_process import TeamProcess
 from ghostshell_ros.runtime.strategy_host import HostTable
-from planners.people import People
+from planners.people import ASK, People
 from planners.scene import Present
 from planners.strategy import PlannerEvent, PlannerIO, Planning, RobotView, Strategy, Task, load_strategies
 from skill_kernel.codes import CallCode, ModelCode, Outcome, TaskCode
@@ -305,3 +306,19 @@ def test_a_strategy_that_needs_a_model_refuses_each_task_without_one(name: str, 
 def test_a_strategy_that_needs_no_model_is_never_refused() -> None:
     for name in ("stream", "layered", "tokens"):
         assert load_strategies()[0][name].refusal(lambda role: False) == ""
+
+
+def test_a_team_s_requests_go_on_with_its_process_also_where_that_waits_for_a_robot() -> None:
+    """A process that is resumed while a call of it waits is WAITING at once; a request would have no deadline."""
+    asked: list[str] = []
+    questions = SimpleNamespace(
+        ask=lambda goal, then: asked.append(goal.person) or SimpleNamespace(), withdraw=lambda asked, why: None
+    )
+    bench = Bench(Listening())
+    bench.desk.node.now_s = lambda: 1.0
+    vars(bench.desk).update(members={}, present=Present, questions=questions)
+    process = TeamProcess(bench.desk, Listening(), ProcessState(process_id="p", epoch=1))  # type: ignore[arg-type]
+    process.call(ASK, person="Li", text="Shall I?", within=60.0)
+    process.update(ProcessState(process_id="p", epoch=1, status=ProcessState.PAUSED))
+    process.update(ProcessState(process_id="p", epoch=1, status=ProcessState.WAITING))
+    assert asked == ["Li", "Li"]

@@ -62,7 +62,7 @@ class TeamProcess(StrategyHost):
         """Take note of its status; while it is paused, nobody is asked."""
         if process.status == ProcessState.PAUSED:
             self._requests.pause()
-        elif process.status == ProcessState.IN_PROGRESS:
+        elif process.status in (ProcessState.IN_PROGRESS, ProcessState.WAITING):
             self._requests.resume()
         super().update(process)
 
