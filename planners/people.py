@@ -7,6 +7,7 @@ one thread and on clocks that are handed in.
 
 import re
 import time
+import unicodedata
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -24,7 +25,7 @@ from skill_kernel.config.yaml_text import RecordError, checked, read_mapping, re
 from skill_kernel.robot import RobotConfigError, find_file
 
 SAID_KEPT = 200
-"""Newest sayings that are known."""
+"""Newest sayings that are known, and newest private ones that are kept from others."""
 DAY_S = 86_400.0
 ASK = "ask"
 """Call by which a team asks a person: `io.call("ask", "", person=…, text=…, choices=…, within=…, why=…)`."""
@@ -86,12 +87,15 @@ class People:
     ) -> None:
         self.known, self.now, self.day_s = known, now, day_s
         self._said: deque[Said] = deque(maxlen=SAID_KEPT)
+        self._private: deque[Said] = deque(maxlen=SAID_KEPT)
         self._open: set[str] = set()
 
     def hear(self, person: str, text: str, *, private: bool = False) -> Said:
         """Take what somebody said now."""
         said = Said(person, " ".join(text.split()), self.now(), private)
         self._said.append(said)
+        if private:
+            self._private.append(said)
         return said
 
     def said(self, reader: str) -> list[Said]:
@@ -120,15 +124,15 @@ class People:
     def leaked(self, text: str, reader: str) -> str:
         """Return whose private words a text would show to a reader; "" for nobody's.
 
-        Three words in a row of what somebody said in private, or a number of it, count; whoever writes texts is a model.
+        Three words in a row of what somebody said in private count, both where it has two, or a number of it; whoever writes
+        texts is a model.
         """
-        words = _WORDS.findall(text.casefold())
-        runs = set(_runs(words)) | {word for word in words if any(map(str.isdigit, word))}
-        for said in self._said:
-            if said.private and said.person != reader:
-                told = _WORDS.findall(said.text.casefold())
-                if runs & (set(_runs(told)) | {word for word in told if any(map(str.isdigit, word))}):
-                    return said.person
+        words = _words(text)
+        shown = _runs(words, 3) | _runs(words, 2) | _numbers(words)
+        for said in self._private:
+            told = _words(said.text)
+            if said.person != reader and shown & (_runs(told, 2 if len(told) == 2 else 3) | _numbers(told)):
+                return said.person
         return ""
 
 
@@ -205,8 +209,17 @@ def _holds(text: str, words: str) -> bool:
     return re.search(pattern, text.replace("’", "'"), re.IGNORECASE | re.ASCII) is not None
 
 
-def _runs(words: Sequence[str]) -> Iterable[tuple[str, ...]]:
-    return (tuple(words[i : i + 3]) for i in range(len(words) - 2))
+def _words(text: str) -> list[str]:
+    """Return the words of a text as they compare, however they are encoded."""
+    return _WORDS.findall(unicodedata.normalize("NFKC", text).casefold())
+
+
+def _runs(words: Sequence[str], length: int) -> set[tuple[str, ...]]:
+    return {tuple(words[i : i + length]) for i in range(len(words) - length + 1)}
+
+
+def _numbers(words: Sequence[str]) -> set[tuple[str, ...]]:
+    return {(word,) for word in words if any(map(str.isdigit, word))}
 
 
 def _seconds(told: str) -> float:

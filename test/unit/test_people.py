@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from planners.people import Kind, People, Person, load_people, read_reply
+from planners.people import SAID_KEPT, Kind, People, Person, load_people, read_reply
 from skill_kernel.abilities import Abilities, abilities_of
 from skill_kernel.robot import RobotConfig, RobotConfigError
 
@@ -59,6 +59,24 @@ def test_a_person_with_an_open_request_is_not_asked_and_a_stranger_never() -> No
     assert "open request" in known.refusal("Li") and known.refusal("Wang") == ""
     known.closed("Li")
     assert known.refusal("Li") == "" and known.refusal("Bo") == "nobody knows 'Bo'; known: Li, Wang"
+
+
+@pytest.mark.parametrize(
+    ("said", "told"),
+    [
+        ("I hate broccoli", "Li: i HATE  broccoli!"),
+        ("hate broccoli", "they hate broccoli, it seems"),
+        ("I see the caf\u00e9 doctor", "sees the cafe\u0301 doctor"),
+        ("meet at \uff14\uff17\uff11\uff11", "at 4711"),
+    ],
+)
+def test_private_words_are_found_however_short_or_encoded_and_whatever_was_said_since(said: str, told: str) -> None:
+    known = People({"Li": Person(), "Bo": Person()})
+    known.hear("Li", said, private=True)
+    for _ in range(SAID_KEPT):
+        known.hear("Bo", "so it is")
+    assert (known.leaked(told, "Bo"), known.leaked(told, "Li")) == ("Li", "")
+    assert not known.leaked("they hate the doctor", "Bo")
 
 
 def test_what_is_private_is_shown_to_nobody_else_and_found_in_what_would_tell_it() -> None:
