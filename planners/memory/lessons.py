@@ -6,6 +6,7 @@ from __future__ import annotations
 import secrets
 import sqlite3
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -66,7 +67,10 @@ class LessonBook(LearnedStore):
             record, told = self._find(file, lesson)
             if told.state is State.CONFIRMED:
                 raise _refused(f"lesson {lesson} is confirmed already, by {told.by or 'somebody'}")
+            if not told.text.strip():
+                raise _refused(f"lesson {lesson} is damaged; forget it: ghostshell memory forget")
             self._take_back(file, set(told.contradicts), who, REPLACED.format(lesson))
+            delete(file, [one.id for one in _kept(file, self.robot) if _of(one) == lesson])
             self._change(file, record, State.CONFIRMED, who)
             about = {
                 name: getattr(told, name) for name in ("correction", "level", "better", "source", "sender", "door", "process")
@@ -141,8 +145,16 @@ def robots_that_learned(store: Store) -> list[str]:
 
 def _kept(file: sqlite3.Connection, robot: str) -> list[Record]:
     """Return the records of a robot's lessons, the oldest first; those that were forgotten are no more."""
-    where = f"kind IN ({', '.join('?' * len(KINDS))}) AND robot = ? AND revoked = 0"
-    return select(file, f"record WHERE {where} ORDER BY id", (*KINDS, robot))
+    where = f"kind IN ({', '.join('?' * len(KINDS))}) AND robot = ? AND revoked = 0 ORDER BY id"
+    try:
+        return select(file, f"record WHERE {where}", (*KINDS, robot))
+    except StoreError:  # one is damaged: the others are as good as before
+        ids = [number for (number,) in file.execute(f"SELECT id FROM record WHERE {where}", (*KINDS, robot))]
+    found: list[Record] = []
+    for number in ids:
+        with suppress(StoreError):
+            found += by_ids(file, [number])
+    return found
 
 
 def _of(record: Record) -> int:

@@ -79,6 +79,19 @@ def test_functions_are_confirmed_and_taken_back_with_their_lesson(book: LessonBo
     assert used(book) == used(book, LessonKind.ROUTINE) == []
     book.confirm(lesson, "alice")
     assert len(used(book, LessonKind.ROUTINE)) == 1, "what was taken back by mistake can be confirmed again"
+    assert len(book.lessons()) == 2, "however often"
+
+
+@pytest.mark.parametrize("data", ["[", "[]", '{"of": [1], "state": {}, "contradicts": 5}'])
+def test_a_damaged_lesson_is_not_used_and_takes_no_other_one_along(store: Store, book: LessonBook, data: str) -> None:
+    first, second = book.propose(DANCE), book.propose(DANCE)
+    book.confirm(first, "alice")
+    store.do(lambda file: file.execute("UPDATE record SET data = ? WHERE id = ?", (data, second))).result()
+    assert used(book) == [first]
+    with pytest.raises(LearnedError, match=f"{second} .*is damaged.*forget it"):
+        book.confirm(second, "alice")
+    book.revoke(first, "bob")
+    assert used(book) == [] and book.propose(DANCE)
 
 
 def test_another_robots_lessons_are_its_own(store: Store, book: LessonBook) -> None:
