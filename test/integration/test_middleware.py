@@ -65,6 +65,19 @@ def test_a_node_has_room_for_what_all_others_send_it_when_it_joins() -> None:
     assert int(files) < 30, "looking for them leaves nothing open"
 
 
+def test_the_memory_that_a_node_sends_images_in_holds_many_of_them() -> None:
+    """Else readers that are killed while they read use it up, and nobody gets a picture any more."""
+    program = (
+        "import os\nbefore = set(os.listdir('/dev/shm'))\nfrom ghostshell_ros.cli import robot_client\n"
+        "with robot_client.spun(lambda: robot_client.command_node('nobody')):\n"
+        "    for line in open('/proc/self/maps'):\n"
+        "        if '/dev/shm/fastrtps_' in line and line.split()[-1].rpartition('/')[2] not in before:\n"
+        "            begin, end = (int(edge, 16) for edge in line.split()[0].split('-'))\n            print(end - begin)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, timeout=15)
+    assert max(map(int, done.stdout.split())) > 30 * 320 * 240 * 3, done
+
+
 def test_a_command_ends_although_the_middleware_hangs_while_it_releases_its_endpoints() -> None:
     """It hangs in C and holds the interpreter, as a deadlocked Fast DDS may."""
     program = (
