@@ -16,7 +16,7 @@ from planners.prompts.prompt import GrammarOptions, RobotFacts
 from planners.strategies.console.api import Api, SkillCall
 from planners.strategies.console.examples import Example, Vector, most_similar, similarity, word_embedding
 from planners.strategies.console.functions import bound_names, definition, undefined_calls
-from planners.strategies.console.lessons import LEARNING, tidied
+from planners.strategies.console.lessons import LEARNING, fault_of, tidied
 from planners.strategies.console.loops import is_circle
 from planners.strategies.console.prompts import Prompts
 from planners.strategies.console.rehearsal import rehearsed
@@ -127,6 +127,16 @@ def test_undefined_calls_are_found_with_the_call_that_needs_them() -> None:
     assert undefined_calls("x.method()\nf = 1\nf()\n(lambda g: g())(1)", ()) == {}
     assert undefined_calls("not python", ()) == {} and undefined_calls("(" * 3000, ()) == {}
     assert bound_names("import a.b as c, d.e\nfor x, (y, *z) in (w := q): pass") == {"c", "d", "x", "y", "z", "w"}
+
+
+@pytest.mark.parametrize("deep", ["-" * 900 + "x", "x" + ".a" * 900, "f" + "()" * 900, "1" + "+1" * 900, "not " * 900 + "x"])
+def test_what_is_too_deep_to_be_looked_at_is_no_error(deep: str) -> None:
+    """A model may write it, and a lesson may hold it."""
+    assert undefined_calls(f"y = g({deep})", ()) == {} and not bound_names(f"y = {deep}")
+    assert definition(f"def f(x):\n    return {deep}", "f") == ""
+    old = [Entry(WAIT, "'dance'"), Entry("dance()"), Entry(WAIT, "'no'")]
+    assert fault_of([Entry(WAIT, "'dance'"), Entry(deep), Entry(WAIT)], old) == ""
+    assert undefined_calls("y = g(" + "1+" * 50 + "1)", ()).keys() == {"g"}
 
 
 def test_a_definition_is_taken_alone() -> None:

@@ -30,6 +30,8 @@ PRELUDE_NAMES = frozenset({"array", "len", "math", "np"})
 """Names of it that statements may use."""
 MAX_STATEMENT = 8000
 """Characters of a statement."""
+MAX_DEPTH = 150
+"""Levels of a statement that is looked at: what visits the levels of its tree calls itself three times for each."""
 MAX_SHOWN = 2000
 """Characters that are shown of a result, and of what was printed."""
 MAX_GIVEN = 65_536
@@ -404,9 +406,13 @@ def parsed(source: str) -> ast.Module | None:
     if len(source) > MAX_STATEMENT:
         return None
     try:
-        return ast.parse(source)
+        tree = ast.parse(source)
     except (SyntaxError, ValueError, MemoryError, RecursionError):
         return None
+    level: list[ast.AST] = [tree]
+    for _ in range(MAX_DEPTH):
+        level = [child for node in level for child in ast.iter_child_nodes(node)]
+    return tree if not level else None
 
 
 def _showing(source: str) -> str:
