@@ -42,6 +42,8 @@ def test_an_action_is_read_by_keywords_or_in_order(text: str) -> None:
         ("open(robot='atlas', what='drawer', what='fridge')", "an argument twice"),
         ("open(robot='atlas', what=None)", "neither a text in quotes nor a number"),
         ("open(robot='atlas', what=1e999)", "neither a text in quotes nor a number"),
+        (f"open(robot='atlas', what={'9' * 400})", "neither a text in quotes nor a number"),
+        (r"open(robot='atlas', what='\ud800')", "neither a text in quotes nor a number"),
         ("open('drawer')", "robot is one of hebe, atlas"),
         ("open(robot=['atlas'], what='drawer')", "neither a text in quotes nor a number"),
         ("open(robot='robot_1', what='drawer')", "robot is one of hebe, atlas"),

@@ -2,7 +2,8 @@
 """Read actions as the planner writes them, without evaluating anything: registered names and literal values only."""
 
 import ast
-import math
+import re
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -16,6 +17,8 @@ from skill_kernel.config.sections import nearest, shown
 ROBOT = "robot"
 """Argument that names the robot."""
 MAX_CHARS = 500
+_HALF = re.compile("[\ud800-\udfff]")
+"""Half a character, which no message can hold."""
 HOW = "write a call of a function with all its arguments by name, texts in quotes"
 
 
@@ -88,8 +91,8 @@ def read_action(text: str, robots: Mapping[str, RobotView]) -> Action:
 def _literal(node: ast.expr, text: str) -> Any:
     sign = -1 if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub) else 1
     value = getattr(node.operand if isinstance(node, ast.UnaryOp) and sign < 0 else node, "value", None)
-    if isinstance(value, (str, bool)) and sign > 0 and isinstance(node, ast.Constant):
+    if isinstance(value, (str, bool)) and sign > 0 and isinstance(node, ast.Constant) and not _HALF.search(str(value)):
         return value
-    if isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value):
+    if isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) <= sys.float_info.max:
         return sign * value
     raise AnswerError(f"'{shown(text)}' holds what is neither a text in quotes nor a number; {HOW}")
