@@ -105,6 +105,9 @@ class RuntimeNode(Node):
     own_thread = False
     """True for a node with a thread of its own in a process of several nodes, so that their callbacks do not delay its own."""
 
+    sends_images = False
+    """True for a node whose process needs room for many images in shared memory."""
+
     def __init__(self, name: str, **options: Any) -> None:
         self._failures: deque[str] = deque(maxlen=FAILURES_KEPT)
         """Tracebacks and processes of callbacks that raised, each told once."""

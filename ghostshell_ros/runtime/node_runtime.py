@@ -155,7 +155,7 @@ def run(*factories: Callable[[], RuntimeNode | Sequence[RuntimeNode]]) -> int:
     if doubled := doubled_key(sys.argv):
         rclpy.logging.get_logger("ghostshell").fatal(doubled)
         return os.EX_CONFIG
-    prefer_profiles()
+    prefer_profiles(images=any(getattr(factory, "sends_images", False) for factory in factories))
     try:
         rclpy.init(signal_handler_options=rclpy.SignalHandlerOptions.NO)
     except RuntimeError as error:  # a file of parameters that is not there, an argument that is none
@@ -247,10 +247,13 @@ PROFILES = "FASTRTPS_DEFAULT_PROFILES_FILE"
 """Environment variable that names a file of profiles. https://fast-dds.docs.eprosima.com, "Environment variables"."""
 
 
-def prefer_profiles() -> None:
-    """Let Fast DDS read the project's profiles unless the environment names others; before `rclpy.init`."""
-    if not os.environ.get(PROFILES):
-        os.environ[PROFILES] = str(config_folder() / "fastdds.xml")
+def prefer_profiles(*, images: bool = False) -> None:
+    """Let Fast DDS read the project's profiles, with room for `images` where this process sends some, unless the environment
+    names others; before `rclpy.init`."""
+    ours = config_folder() / "fastdds.xml"
+    named = os.environ.get(PROFILES)
+    if not named or (images and Path(named).is_file() and ours.samefile(named)):
+        os.environ[PROFILES] = str(ours.with_name("fastdds_images.xml") if images else ours)
 
 
 def doubled_key(args: Sequence[str]) -> str:

@@ -16,6 +16,7 @@ import pytest
 # Read by the middleware when the first context is made, and inherited by every process started here.
 os.environ["ROS_AUTOMATIC_DISCOVERY_RANGE"] = "LOCALHOST"
 os.environ["ROS_DOMAIN_ID"] = str(1 + os.getpid() % 100)
+os.environ["FASTDDS_BUILTIN_TRANSPORTS"] = "DEFAULT?sockets_size=4MB"  # these tests send images, and kill those that read them
 _keys = tempfile.TemporaryDirectory(prefix="ghostshell_keys_")
 os.environ["GHOSTSHELL_KEYS"] = _keys.name
 """Those of the tests and of the robots that they start."""

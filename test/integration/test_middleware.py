@@ -65,17 +65,37 @@ def test_a_node_has_room_for_what_all_others_send_it_when_it_joins() -> None:
     assert int(files) < 30, "looking for them leaves nothing open"
 
 
-def test_the_memory_that_a_node_sends_images_in_holds_many_of_them() -> None:
+def test_the_profiles_of_a_process_that_sends_images_add_room_for_them_alone() -> None:
+    some, all_nodes = (
+        (ROOT / "config" / name).read_text().partition("<dds")[2] for name in ("fastdds_images.xml", "fastdds.xml")
+    )
+    assert some == all_nodes.replace(
+        "      <rtps>\n", '      <rtps>\n        <builtinTransports sockets_size="4MB">DEFAULT</builtinTransports>\n'
+    )
+
+
+def test_a_node_that_sends_images_has_room_for_many_of_them(tmp_path: Path) -> None:
     """Else readers that are killed while they read use it up, and nobody gets a picture any more."""
     program = (
-        "import os\nbefore = set(os.listdir('/dev/shm'))\nfrom ghostshell_ros.cli import robot_client\n"
-        "with robot_client.spun(lambda: robot_client.command_node('nobody')):\n"
-        "    for line in open('/proc/self/maps'):\n"
-        "        if '/dev/shm/fastrtps_' in line and line.split()[-1].rpartition('/')[2] not in before:\n"
-        "            begin, end = (int(edge, 16) for edge in line.split()[0].split('-'))\n            print(end - begin)\n"
+        "import os, signal, sys\nbefore = set(os.listdir('/dev/shm'))\n"
+        "from ghostshell_ros.nodes.sim.node import Sim\nfrom ghostshell_ros.runtime.node import RuntimeNode\n"
+        "from ghostshell_ros.runtime.node_runtime import run\n"
+        "class Sends(RuntimeNode):\n    sends_images = Sim.sends_images and sys.argv[1] == 'images'\n"
+        "    def __init__(self):\n        super().__init__('sends'); self.call_soon(self.tell)\n"
+        "    def tell(self):\n"
+        "        maps = [line.split() for line in open('/proc/self/maps') if '/dev/shm/fastrtps_' in line]\n"
+        "        edges = [m[0].split('-') for m in maps if m[-1].rpartition('/')[2] not in before]\n"
+        "        print(max(int(end, 16) - int(begin, 16) for begin, end in edges)); os.kill(os.getpid(), signal.SIGINT)\n"
+        "run(Sends)\n"
     )
-    done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, timeout=15)
-    assert max(map(int, done.stdout.split())) > 30 * 320 * 240 * 3, done
+    image = 320 * 240 * 3
+    (tmp_path / "mine.xml").write_text((ROOT / "config" / "fastdds.xml").read_text())
+    env = {name: value for name, value in os.environ.items() if name not in (middleware.PROFILES, "FASTDDS_BUILTIN_TRANSPORTS")}
+    for kind, profiles, least in (("images", "", 30), ("none", "", 0), ("images", str(tmp_path / "mine.xml"), 0)):
+        command = [sys.executable, "-c", program, kind]
+        named = env | ({middleware.PROFILES: profiles} if profiles else {})
+        done = subprocess.run(command, cwd=ROOT, env=named, capture_output=True, text=True, timeout=30)
+        assert least <= int(done.stdout) / image <= least + 10, done
 
 
 def test_a_command_ends_although_the_middleware_hangs_while_it_releases_its_endpoints() -> None:

@@ -60,6 +60,8 @@ class Sim(RuntimeNode):
     `arrangement` names where it says; in the building `world/person` and `world/block_door` move things.
     """
 
+    sends_images = True
+
     def __init__(self) -> None:
         super().__init__("sim")
         robot = self.declare("robot", "coco", "robot's name in config/robots, or a YAML file's path")
