@@ -545,7 +545,6 @@ def test_a_spent_budget_ends_it_and_a_slow_one_slows_it() -> None:
     assert slow.ended == [(0, "all is done")] and slow.calls[0].began_s >= 5.0
 
 
-
 @pytest.mark.parametrize("data", [None, b"\x89PNG\r\n\x1a\nbroken", "4k"])
 def test_pictures_that_are_missing_broken_or_huge_do_not_stop_it(data: Any) -> None:
     kitchen = Kitchen(answers([plan(PICK_APPLE, BIN)]), critic="always")
