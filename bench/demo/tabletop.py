@@ -44,9 +44,9 @@ class Wish:
 
 
 BEFORE = (Wish("blue block", "top left corner"), Wish("red block", "top right corner"))
-"""What is asked for before the restart: the first one is corrected."""
+"""Name the tasks before the restart; the first one is corrected."""
 AFTER = (Wish("green block", "bottom right corner"),)
-"""What is asked for after it."""
+"""Name the task after it."""
 Say = Callable[[str], object]
 """Gives a task and waits until it has ended."""
 

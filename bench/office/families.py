@@ -28,7 +28,7 @@ DONE = {
     "charge": "charged",
 }
 KEPT = {"store": "in the fridge", "deposit": "in the smart locker"}
-"""What is said of facilities that keep an item."""
+"""Sentences about facilities that keep an item."""
 
 
 class UnfitError(ValueError):

@@ -14,7 +14,7 @@ from bench.things import ITEMS, PAPERS
 KINDS_EACH, TWICE = 18, 8
 """Kinds of items in an office, and how many of them two people own."""
 DOCK = "lobby"
-"""Where robots stand at first."""
+"""Places of the robots at the start."""
 
 
 @lru_cache(maxsize=64)

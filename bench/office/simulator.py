@@ -186,7 +186,7 @@ class OfficeSimulator:
         """Robots that were found to be out of service: nobody knows before somebody has tried."""
         self._busy: dict[str, str] = {}
         self._promised: dict[str, tuple[Deed, float]] = {}
-        """What people have accepted, and when they will have done it."""
+        """Requests that people have accepted, and when each is done."""
         self._ids = itertools.count(1)
 
     def _person(self, name: str) -> Person:
