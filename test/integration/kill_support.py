@@ -67,7 +67,8 @@ def walking(robot: BroughtUp, way: Way) -> Walk:
         walk = _begun(robot.observer, way)
         if walk is not None:
             return walk
-    pytest.fail("it does not begin to walk, three times")
+    told = [e.error_msg for e in robot.observer.events if e.kind == CallKind.ENDED and e.function == way.function]
+    pytest.fail(f"it does not begin to walk, three times: {told[-3:]}")
 
 
 def _begun(watch: Observer, way: Way) -> Walk | None:
