@@ -6,7 +6,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from typing import Any, Literal
 
@@ -65,13 +65,10 @@ class Task:
     masked: str = ""
     question: str = ""
     answer: str = ""
-    absences: Mapping[str, Absence] = None  # type: ignore[assignment]
+    absences: Mapping[str, Absence] = field(default_factory=dict)
     label: Label = "recoverable"
     blocked: tuple[str, ...] = ()
     asks: int = 0
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "absences", dict(self.absences or {}))
 
     @cached_property
     def id(self) -> str:
