@@ -118,6 +118,8 @@ class RunView:
         self._errors: dict[tuple[str, str], float] = {}
         self._holders: dict[str, str] = {}
         """Processes that keep a part of the body from others, by those."""
+        self._begun_texts: dict[str, str] = {}
+        """Texts as they were when they began, by their calls."""
         self.questions: dict[str, float] = {}
         """Open questions by their ids, with the time since when they are shown."""
 
@@ -269,10 +271,16 @@ class RunView:
     def _call(self, event: CallEvent) -> str:
         if event.function in UNLISTED:
             return ""
+        label = call_label(event.function, event.arguments)
         if event.kind is CallKind.STARTED:
-            return f"  {call_label(event.function, event.arguments)} [{'+'.join(event.channels)}]"
-        if event.kind is not CallKind.ENDED or (event.function == "text" and event.outcome is Outcome.DONE):
-            return ""  # what is said is told when it begins
+            if event.function == "text":
+                self._begun_texts[event.call_id] = label
+            return f"  {label} [{'+'.join(event.channels)}]"
+        if event.kind is not CallKind.ENDED:
+            return ""
+        begun = self._begun_texts.pop(event.call_id, label)
+        if event.function == "text" and event.outcome is Outcome.DONE:
+            return f"  {label}" if event.arguments and label != begun else ""  # the model had not yet written all of it
         return f"  {event.function} {event.outcome_name or '?'}{': ' if event.told else ''}{event.told}"
 
     def _reflex_call(self, event: CallEvent) -> list[str]:

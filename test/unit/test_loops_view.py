@@ -181,6 +181,14 @@ def test_whoever_sent_a_task_sees_its_calls_and_what_they_say_without_a_number()
     assert view.hear("processes", _processes(a=ProcessState.SUCCESS), 6.0) == [] and view.waiting(6.0) == ""
 
 
+def test_a_text_that_begins_before_it_is_written_is_shown_whole_at_its_end() -> None:
+    view = _own()
+    begun = _call(CallKind.STARTED, "text", args_json='{"text": "Hello! I"}')
+    assert view.event(begun, 1.0) == ["  “Hello! I” [legs]"]
+    ended = _call(CallKind.ENDED, "text", outcome=Outcome.DONE, args_json='{"text": "Hello! I am here."}')
+    assert view.event(ended, 3.0) == ["  “Hello! I am here.”"]
+
+
 def test_lines_of_ones_task_have_a_number_while_another_one_runs() -> None:
     view = _own()
     both = _processes(a=ProcessState.IN_PROGRESS, b=ProcessState.IN_PROGRESS)
