@@ -35,7 +35,9 @@ def answer(question: Question, chance: random.Random) -> str:
 def stage(question: Question) -> str:
     """Return where in a task a role is asked: what is drawn for it hangs on nothing else."""
     asked = question.text("ACTION") or question.text("CLAIM")
-    return f"{question.layer} {question.instruction} {Believed.read(question.text('BELIEF')).steps} {asked}"
+    steps = [int(entry.get("step", 0)) for entry in question.items("HISTORY")]
+    done = max(Believed.read(question.text("BELIEF")).steps, *steps, 0)
+    return f"{question.layer} {question.instruction} {done} {asked}"
 
 
 @dataclass(frozen=True)
@@ -94,8 +96,9 @@ class Kitchen:
 
     @cached_property
     def believed(self) -> Believed:
-        """Return BELIEF, with what SEEN and the sensors tell now."""
+        """Return BELIEF, with what HISTORY, SEEN and the sensors tell."""
         believed = Believed.read(self.question.text("BELIEF"))
+        _learn(believed, self.question)
         believed.see(self.question.text("SEEN"))
         believed.sense(self.sensed)
         return believed
@@ -135,8 +138,16 @@ def _observe(kitchen: Kitchen, chance: random.Random) -> str:
 def _summarize(kitchen: Kitchen, chance: random.Random) -> str:
     """Return trajectory and places."""
     believed = Believed()
-    lines: list[str] = []
-    for entry in kitchen.question.items("HISTORY"):
+    _learn(believed, kitchen.question)
+    lines = [
+        f"step {e.get('step')}: {e.get('action')}: {e.get('feedback', '')[:80]}" for e in kitchen.question.items("HISTORY")
+    ]
+    return f"Trajectory:\n{chr(10).join(lines[-TOLD_STEPS:])}\nSpatial: {believed.text()}"
+
+
+def _learn(believed: Believed, question: Question) -> None:
+    """Take in what HISTORY tells, action by action."""
+    for entry in question.items("HISTORY"):
         act, feedback = Act.read(str(entry.get("action", ""))), str(entry.get("feedback", ""))
         if act.skill and "point" not in act.arguments and not act.arguments.keys() & {"what", "space"}:
             act = Act(act.robot, "", {})
@@ -145,8 +156,6 @@ def _summarize(kitchen: Kitchen, chance: random.Random) -> str:
         believed.see(str(entry.get("observation", "")))
         if not feedback.startswith("DONE"):
             believed.fail(act, feedback)
-        lines.append(f"step {entry.get('step')}: {entry.get('action')}: {feedback[:80]}")
-    return f"Trajectory:\n{chr(10).join(lines[-TOLD_STEPS:])}\nSpatial: {believed.text()}"
 
 
 # -- planner ------------------------------------------------------------------------------------------------------------------

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -19,43 +20,55 @@ from planners.strategies.closed_loop.pictures import Pictures
 from planners.strategies.closed_loop.prompts import Prompts
 from planners.strategy import Task
 
-LOOK = Pictures({}, {})
-
 
 class Models:
-    """Observer and summarizer that answer when the test lets them; one question at a time may be open."""
+    """Observer and summarizer that answer when the test lets them; each may have one question open."""
 
     def __init__(self) -> None:
-        self.open: Callable[[], None] | None = None
+        self.open: dict[str, Callable[[], None]] = {}
         self.observed: list[Pictures] = []
         self.summarized: list[tuple[int, ...]] = []
-        self.settled = 0
-        self.memory = Memory(self._observe, self._summarize, self._settle)
+        self.memory = Memory(self._observe, self._summarize, lambda: None)
 
-    def _observe(self, pictures: Pictures, heard: Callable[[str], None]) -> Models:
-        return self._ask(lambda: (self.observed.append(pictures), heard(f"look {len(self.observed)}")))
+    def _observe(self, pictures: Pictures, heard: Callable[[str], None]) -> Asked:
+        def answer() -> None:
+            self.observed.append(pictures)
+            heard(f"look {len(self.observed)}")
 
-    def _summarize(self, entries: Sequence[Entry], heard: Callable[[str], None]) -> Models:
-        steps = tuple(entry.step for entry in entries)
-        return self._ask(lambda: (self.summarized.append(steps), heard(f"belief {len(self.summarized)}")))
+        return self._ask("observer", answer)
 
-    def _ask(self, answer: Callable[[], object]) -> Models:
-        assert self.open is None, "two questions at a time"
-        self.open = lambda: (answer(), None)[1]
-        return self
+    def _summarize(self, entries: Sequence[Entry], heard: Callable[[str], None]) -> Asked:
+        def answer() -> None:
+            self.summarized.append(tuple(entry.step for entry in entries))
+            heard(f"belief {entries[-1].step}")
 
-    def cancel(self) -> None:
-        self.open = None
+        return self._ask("summarizer", answer)
 
-    def answer(self) -> None:
-        """Answer what is being asked."""
-        if (given := self.open) is not None:
-            self.open = None
+    def _ask(self, role: str, answer: Callable[[], None]) -> Asked:
+        assert role not in self.open, "two questions at a time"
+        self.open[role] = answer
+        return Asked(self.open, role)
+
+    def answer(self, role: str) -> None:
+        """Have a role answer what it is asked."""
+        if (given := self.open.pop(role, None)) is not None:
             given()
 
-    def _settle(self) -> None:
-        assert not self.memory.busy
-        self.settled += 1
+    def answer_all(self) -> None:
+        """Have both answer until nothing is asked any more."""
+        while self.open:
+            self.answer(next(iter(self.open)))
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A question that can be taken back."""
+
+    open: dict[str, Callable[[], None]]
+    role: str
+
+    def cancel(self) -> None:
+        del self.open[self.role]
 
 
 def act(number: int) -> Action:
@@ -63,30 +76,37 @@ def act(number: int) -> Action:
 
 
 @settings(max_examples=examples(400), deadline=None)
-@given(st.lists(st.sampled_from(["act", "act", "look", "answer", "answer", "stop", "resume"]), max_size=120))
-def test_each_entry_is_summarised_once_in_order_whatever_happens_in_between(what: list[str]) -> None:
+@given(st.lists(st.sampled_from(["act", "act", "look", "observer", "observer", "summarizer", "stop", "resume"]), max_size=120))
+def test_each_entry_is_known_in_order_whatever_happens_in_between(what: list[str]) -> None:
     models = Models()
     memory, acted, stopped = models.memory, 0, False
-    for step in [*what, "resume", *["answer"] * 300]:
+    for step in [*what, "resume"]:
         if step == "act":
             acted += 1
             memory.record(act(acted), f"fed back {acted}", Pictures({}, {}))
         elif step == "look":
             memory.record(None, "", Pictures({}, {}))
-        elif step == "answer":
-            models.answer()
         elif step == "stop":
             memory.stop()
-        else:
+        elif step == "resume":
             memory.resume()
+        else:
+            models.answer(step)
         stopped = step == "stop" or (stopped and step != "resume")
-        assert models.open is None or not stopped, "nothing is asked while it is stopped"
-    assert not memory.busy
+        assert not models.open or not stopped, "nothing is asked while it is stopped"
+        known = int(memory.belief.split()[-1]) if memory.belief else 0
+        assert [entry.step for entry in memory.recent] == list(range(known + 1, acted + 1))[-len(memory.recent) :]
+        assert len(memory.recent) >= min(CAPACITY, acted - known), "what the belief does not know is told beside it"
+    models.answer_all()
+    assert not memory.observing and not memory.recent
     kept = range(max(1, acted - CAPACITY + 1), acted + 1)
     assert [(entry.step, entry.action, entry.feedback) for entry in memory.entries] == [
         (number, str(act(number)), f"fed back {number}") for number in kept
     ]
-    assert models.summarized == [tuple(range(max(1, n - CAPACITY + 1), n + 1)) for n in range(1, acted + 1)]
+    ends = [steps[-1] for steps in models.summarized]
+    assert ends == sorted(set(ends)) and all(
+        steps == tuple(range(max(1, n - 29), n + 1)) for n, steps in zip(ends, models.summarized, strict=True)
+    )
     assert memory.belief == (f"belief {acted}" if acted else "")
     looks = [int(entry.observation.split()[1]) for entry in memory.entries]
     assert looks == sorted(set(looks)), "each action has the look after it"
@@ -95,24 +115,38 @@ def test_each_entry_is_summarised_once_in_order_whatever_happens_in_between(what
 def test_the_thirty_first_entry_pushes_out_the_first() -> None:
     models = Models()
     for number in range(31):
-        models.memory.record(act(number), "DONE", LOOK)
-    for _ in range(100):
-        models.answer()
-    assert [entry.step for entry in models.memory.entries] == list(range(2, 32)) and len(models.summarized) == 31
+        models.memory.record(act(number), "DONE", Pictures({}, {}))
+    models.answer_all()
+    assert [entry.step for entry in models.memory.entries] == list(range(2, 32))
 
 
-def test_actions_that_ended_together_have_one_look_and_a_summary_each() -> None:
+def test_actions_that_ended_together_have_one_look() -> None:
     models, look = Models(), Pictures({}, {})
     models.memory.record(act(1), "DONE", look)
     models.memory.record(act(2), "DONE", look)
-    for _ in range(9):
-        models.answer()
-    assert len(models.observed) == 1 and models.summarized == [(1,), (1, 2)] and models.settled == 1
+    models.answer_all()
+    assert len(models.observed) == 1 and models.summarized == [(1, 2)]
+
+
+def test_what_ends_while_the_summarizer_writes_is_summed_up_by_the_next_one() -> None:
+    models = Models()
+    models.memory.record(act(1), "DONE", Pictures({}, {}))
+    models.answer("observer")
+    for number in (2, 3):
+        models.memory.record(act(number), "DONE", Pictures({}, {}))
+        models.answer("observer")
+    assert [entry.step for entry in models.memory.recent] == [1, 2, 3] and models.memory.seen == "look 3"
+    models.answer("summarizer")
+    assert models.memory.belief == "belief 1" and [entry.step for entry in models.memory.recent] == [2, 3]
+    models.answer_all()
+    assert models.summarized == [(1,), (1, 2, 3)]
 
 
 def test_without_a_summary_the_outcomes_are_what_is_believed() -> None:
-    memory = Memory(lambda _, heard: heard("a look") or LOOK, lambda _, heard: heard("") or LOOK, lambda: None)  # type: ignore[arg-type, func-returns-value, return-value]
-    memory.record(act(1), "FAILED: it slipped", LOOK)
+    models = Models()
+    memory = Memory(models._observe, lambda _, heard: models._ask("summarizer", lambda: heard("")), lambda: None)
+    memory.record(act(1), "FAILED: it slipped", Pictures({}, {}))
+    models.answer_all()
     assert memory.belief.startswith("Trajectory:\nstep 1: wave(") and "FAILED: it slipped\nSpatial:" in memory.belief
 
 

@@ -126,7 +126,7 @@ class ClosedLoopPlanning:
         if self._unseen and not self._looked():
             return
         self._world.look()
-        self._prompts.belief = self._memory.belief
+        self._prompts.belief, self._prompts.recent = self._memory.belief, self._memory.recent
         for step in tuple(self._waiting):
             if step in self._waiting:
                 self._consider(step)
@@ -225,7 +225,7 @@ class ClosedLoopPlanning:
         if not allowed:
             self._end(int(TaskCode.BUDGET_SPENT), why)
             return
-        if self._memory.busy:
+        if self._memory.observing:
             return
         if wait_s > 0.0:
             clock.call_later(wait_s, self._go_on)
@@ -282,8 +282,8 @@ class ClosedLoopPlanning:
     # -- the end ------------------------------------------------------------------------------------------------------
 
     def _verify(self, claim: PlanAnswer) -> None:
-        """Have somebody look once more, when nothing runs any more and all of it is known."""
-        if self._running or self._memory.busy:
+        """Have somebody look once more, when nothing runs any more."""
+        if self._running:
             return
         self._question = self._critic.confirm(claim.subgoal, self._confirmed)
         if self._question is None:

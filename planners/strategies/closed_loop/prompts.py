@@ -6,12 +6,13 @@ These are the blocks of each message, in this order; one without items is left o
 
 observer     TASK, SUBGOAL, NAMES, IMAGES, OBSERVATION
 summarizer   TASK, HISTORY
-planner      TASK, MEMORY, NAMES, BELIEF, SEEN, IMAGES (open loop only), OBSERVATION, RUNNING, FEEDBACK
-critic       TASK, SUBGOAL, BELIEF, IMAGES, OBSERVATION, RUNNING, and ACTION or CLAIM
+planner      TASK, MEMORY, NAMES, BELIEF, HISTORY, SEEN, IMAGES (open loop only), OBSERVATION, RUNNING, FEEDBACK
+critic       TASK, SUBGOAL, BELIEF, HISTORY, IMAGES, OBSERVATION, RUNNING, and ACTION or CLAIM
 
 NAMES is one object, parameter to its values; IMAGES one {"robot"} a picture, in their order, then {"robot", "missing"};
-OBSERVATION one {"robot", …its fields} a robot; HISTORY one {"step", "observation", "action", "feedback"} an action; all else
-texts. An action reads as the planner writes it: `pick_from(robot="hebe", object="tea", space="fridge")`.
+OBSERVATION one {"robot", …its fields} a robot; HISTORY one {"step", "observation", "action", "feedback"} an action, for planner
+and critic of those that BELIEF does not know yet; all else texts. An action reads as the planner writes it:
+`pick_from(robot="hebe", object="tea", space="fridge")`.
 
 Observer and summarizer answer in plain text, the planner in YAML with Subgoal, Action Plan and Status (continue, done,
 impossible), the critic in YAML with Action Suitability, Feedback and, where it can, Region (`answers.py`).
@@ -65,6 +66,8 @@ class Prompts:
         """Lines of the robots' memory."""
         self.subgoal = self.belief = ""
         """What planner and summarizer said last."""
+        self.recent: Sequence[Entry] = ()
+        """What the belief does not know yet."""
 
     def system(self, layer: Layer) -> str:
         """Return the static front of a role: its rules, and what the robots can do where it must know."""
@@ -83,8 +86,7 @@ class Prompts:
 
     def summarizer(self, entries: Sequence[Entry]) -> str:
         """Return what the summarizer is asked."""
-        items = [_short(entry, whole=entry in entries[-WHOLE_ENTRIES:]) for entry in entries]
-        return compose(self._asked(), block("HISTORY", items, f"oldest first; {DATA}"))
+        return compose(self._asked(), _history(entries, ""))
 
     def planner(self, seen: str, pictures: Pictures, running: Iterable[Action], feedback: Sequence[str]) -> str:
         """Return what the planner is asked."""
@@ -118,7 +120,8 @@ class Prompts:
         return compose(self._asked(), block("SUBGOAL", filter(None, [self.subgoal]), "of the planner"))
 
     def _believed(self) -> str:
-        return block("BELIEF", filter(None, [self.belief]), f"of the summarizer; {DATA}")
+        belief = block("BELIEF", filter(None, [self.belief]), f"of the summarizer; {DATA}")
+        return compose(belief, _history(self.recent, "what BELIEF does not know yet, "))
 
     def _images(self, pictures: Pictures) -> str:
         return block("IMAGES", pictures.shown(), "in the order of the pictures")
@@ -156,6 +159,11 @@ def _described(robot: RobotFacts) -> str:
     """Return what a robot is and can do."""
     heading = f"# Functions of {robot.name}"
     return compose(described(robot), functions(robot.skills, robot.options, heading=heading), observed(robot), places(robot))
+
+
+def _history(entries: Sequence[Entry], what: str) -> str:
+    items = [_short(entry, whole=entry in entries[-WHOLE_ENTRIES:]) for entry in entries]
+    return block("HISTORY", items, f"{what}oldest first; {DATA}")
 
 
 def _short(entry: Entry, *, whole: bool) -> Mapping[str, Any]:
