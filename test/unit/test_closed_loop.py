@@ -74,7 +74,7 @@ def test_the_planner_hears_what_was_believed_and_seen_and_the_summarizer_what_wa
     assert "BELIEF" not in second.blocks, "the summarizer has not answered yet, and nobody waits for it"
     assert [(item["step"], item["action"], item["feedback"]) for item in second.blocks["HISTORY"]] == [(1, OPEN_DRAWER, "DONE")]
     assert last.blocks["BELIEF"] == ["Trajectory: step 1\nSpatial: here"]
-    assert [item["step"] for item in last.blocks["HISTORY"]] == [3]
+    assert [item["step"] for item in last.blocks["HISTORY"]] == [2] and last.blocks["RUNNING"] == [BIN]
     assert [item["robot"] for item in second.blocks["OBSERVATION"]] == ["hebe", "atlas"]
     assert second.blocks["NAMES"][0]["object"] == ["apple", "tea", "cup"]
     history = kitchen.asked(Layer.SUMMARIZER)[-1].blocks["HISTORY"]
@@ -425,6 +425,62 @@ def test_one_robot_alone_plans_by_the_same_strategy() -> None:
     assert kitchen.done() == APPLE_INTO_BIN and kitchen.ended == [(0, "all is done")]
 
 
+# -- plans ahead of time ----------------------------------------------------------------------------------------------
+
+
+def test_what_comes_next_is_planned_while_the_last_action_of_a_plan_runs() -> None:
+    kitchen = Kitchen(answers([plan(PICK_APPLE), plan(BIN)])).run()
+    pick, release = kitchen.calls
+    ahead = kitchen.asked(Layer.PLANNER)[1]
+    assert pick.began_s <= ahead.time_s and ahead.ended_s < pick.ended_s and ahead.blocks["RUNNING"] == [PICK_APPLE]
+    assert release.began_s - pick.ended_s <= 0.3 and kitchen.ended == [(0, "all is done")]
+    assert len(kitchen.asked(Layer.PLANNER)) == 3, "nothing is asked twice"
+
+
+@pytest.mark.parametrize("answer_s", [0.2, 2.9])
+def test_a_plan_made_ahead_is_void_where_the_world_is_not_as_it_supposed(answer_s: float) -> None:
+    plans, answer = [plan(PICK_APPLE), plan(BIN), plan(OPEN_FRIDGE)], answers([])
+
+    def model(asked: Asked) -> Says | str:
+        ahead = "RUNNING" in asked.blocks
+        return (
+            Says(plans.pop(0), delay_s=answer_s if ahead else 0.5) if asked.layer is Layer.PLANNER and plans else answer(asked)
+        )
+
+    kitchen = Kitchen(model)
+    kitchen.at(3.0, lambda: kitchen.move("tea", "sink")).run()
+    assert kitchen.done() == ["atlas.pick_from(apple, table)", "hebe.open(fridge)"]
+    assert "plans again, because tea is in sink" in kitchen.notices()
+    asked = kitchen.asked(Layer.PLANNER)
+    assert "RUNNING" not in asked[2].blocks and asked[2].time_s > kitchen.calls[0].ended_s
+
+
+def test_a_plan_made_ahead_is_void_when_what_it_supposes_fails() -> None:
+    kitchen = Kitchen(answers([plan(PICK_APPLE), plan(BIN), plan(PICK_APPLE, BIN)]))
+    kitchen.fails["atlas.pick_from(apple, table)"] = "it slipped"
+    kitchen.run()
+    assert kitchen.done("FAILED") == ["atlas.pick_from(apple, table)"] and kitchen.done() == APPLE_INTO_BIN
+    assert feedback(kitchen)[2] == [f"{PICK_APPLE} FAILED: it slipped"]
+
+
+@pytest.mark.parametrize("answer", [Says(plan(status="impossible")), Says("a poem"), Says(silent=True)])
+def test_an_answer_of_no_use_ahead_of_time_ends_nothing_that_runs(answer: Says) -> None:
+    model = answers([plan(PICK_APPLE), plan(BIN)])
+
+    def ahead(asked: Asked) -> Says | str:
+        useless = asked.layer is Layer.PLANNER and asked.blocks.get("RUNNING") == [PICK_APPLE]
+        return answer if useless else model(asked)
+
+    kitchen = Kitchen(ahead).run()
+    assert kitchen.done() == APPLE_INTO_BIN and kitchen.ended == [(0, "all is done")]
+
+
+@pytest.mark.parametrize("last", [OPEN_FRIDGE, TO_TABLE, 'wave(robot="atlas")', 'ask(robot="atlas", question="Why?")'])
+def test_what_shows_or_decides_something_new_is_waited_for(last: str) -> None:
+    kitchen = Kitchen(answers([plan(last), plan(PICK_APPLE, BIN)])).run()
+    assert not any(last in asked.blocks.get("RUNNING", []) for asked in kitchen.asked(Layer.PLANNER))
+
+
 # -- the open loop ----------------------------------------------------------------------------------------------------
 
 
@@ -627,9 +683,8 @@ def test_an_interrupt_voids_what_was_planned_and_it_is_planned_again_from_what_i
     assert (len(kitchen.model.questions), len(kitchen.calls)) == (asked, begun)
     assert all(q.ended_s is not None for q in kitchen.model.questions)
     kitchen.run()
-    assert kitchen.ended and any(
-        "the process was interrupted: somebody spoke" in told for told in feedback(kitchen)[1:][0] or feedback(kitchen)[0]
-    )
+    told = [why for plan in feedback(kitchen) for why in plan]
+    assert kitchen.ended and any("the process was interrupted: somebody spoke" in why for why in told)
 
 
 def test_an_interrupt_outlasts_the_wait_for_a_lost_answer() -> None:

@@ -14,7 +14,7 @@ from planners.strategies.closed_loop.critic import Critic, Policy, Step, Verdict
 from planners.strategies.closed_loop.memory import Entry, Memory, Question
 from planners.strategies.closed_loop.pictures import NO_PICTURES, Pictures
 from planners.strategies.closed_loop.prompts import MAX_CALLS, Prompts
-from planners.strategies.closed_loop.world import World
+from planners.strategies.closed_loop.world import Belief, World
 from planners.strategies.layered.step_planner import HOPELESS, UNVERIFIED
 from planners.strategy import Interrupted, Observed, Paused, PlannerEvent, PlannerIO, Restarted, Resumed, RobotView, Task
 from skill_kernel.codes import ModelCode, Outcome, TaskCode
@@ -53,6 +53,8 @@ class ClosedLoopPlanning:
         self._question: Question | None = None
         """The planner's, or the last look at a claim."""
         self._claim: PlanAnswer | None = None
+        self._supposed: Belief | None = None
+        """What a plan that was asked for ahead of time supposes of the world after what runs; None for no such plan."""
         self._feedback: list[str] = []
         """Why plans were stopped, since the last one that was accepted."""
         self._acted = any(call.outcome == Outcome.DONE for call in task.done)
@@ -76,7 +78,7 @@ class ClosedLoopPlanning:
             self._void = True
             self._stop_asking()
             self._feedback.append(f"the process was interrupted: {shown(event.cause, SHOWN_WHY)}")
-            self._waiting, self._claim = [], None
+            self._waiting, self._claim, self._supposed = [], None, None
         elif isinstance(event, Restarted):
             self._void, self._rejections, self._failures = False, 0, 0
             self._world.allow_again()
@@ -127,6 +129,8 @@ class ClosedLoopPlanning:
             return
         self._world.look()
         self._prompts.belief, self._prompts.recent = self._memory.belief, self._memory.recent
+        if self._supposed is not None and not self._running:
+            self._compare(self._supposed)
         for step in tuple(self._waiting):
             if step in self._waiting:
                 self._consider(step)
@@ -136,6 +140,22 @@ class ClosedLoopPlanning:
             self._verify(self._claim)
         elif self._feedback or not self._running:
             self._plan()
+        elif self._supposed is None and self._foreseen():
+            self._plan(ahead=True)
+
+    def _foreseen(self) -> bool:
+        """Return whether it is known how the world will be when all that runs has ended well."""
+        return not self._open and all(
+            self._world.foresees(action) and action.skill not in self._robots[action.robot].about.deciding
+            for action in (step.action for step in self._running)
+        )
+
+    def _compare(self, supposed: Belief) -> None:
+        """Let a plan count that was asked for ahead of time, unless the world is not as it supposed."""
+        self._supposed = None
+        if why := self._world.otherwise(supposed):
+            self._drop_plan()
+            self._io.report(Notice(layer=Layer.PLANNER.value, text=f"plans again, because {why}"))
 
     def _looked(self) -> bool:
         """Hand what has ended to the memory, as soon as observations and pictures are newer; return whether they are."""
@@ -158,7 +178,8 @@ class ClosedLoopPlanning:
         before = self._waiting[: self._waiting.index(step)]
         if any(step.action.meets(other.action) for other in before):
             return
-        met = [other for other in self._running if other.action.meets(step.action)]
+        ahead = self._supposed is not None
+        met = [other for other in self._running if ahead or other.action.meets(step.action)]
         if met:
             self._critic.foresee(step, met, self._running)
             return
@@ -209,19 +230,25 @@ class ClosedLoopPlanning:
 
     def _stop_plan(self, why: str) -> None:
         """Void what has not begun, and what is being planned without knowing this."""
+        self._drop_plan()
+        self._feedback.append(why)
+
+    def _drop_plan(self) -> None:
         for step in self._waiting:
             step.drop()
         if self._question is not None:
             self._question.cancel()
-        self._waiting, self._question, self._claim = [], None, None
-        self._feedback.append(why)
+        self._waiting, self._question, self._claim, self._supposed = [], None, None, None
 
     # -- planning -----------------------------------------------------------------------------------------------------
 
-    def _plan(self) -> None:
+    def _plan(self, *, ahead: bool = False) -> None:
+        """Ask the planner; `ahead`: for when what runs has ended well, which may wait until then."""
         settings, clock = self._io.settings, self._io.clock
         allowed, gap_s, why = self._io.allowance(Layer.PLANNER.value)
         wait_s = max(gap_s, self._not_before_s - clock.now())
+        if ahead and (not allowed or wait_s > 0.0 or self._plans >= settings["closed_loop.max_plans"]):
+            return
         if not allowed:
             self._end(int(TaskCode.BUDGET_SPENT), why)
             return
@@ -244,6 +271,7 @@ class ClosedLoopPlanning:
             [step.action for step in self._running],
             [shown(why, SHOWN_WHY) for why in self._feedback[-SHOWN_FEEDBACK:]],
         )
+        self._supposed = self._world.supposed(step.action for step in self._running) if ahead else None
         most = MAX_ACTIONS if self._open else MAX_CALLS
         read = partial(read_plan, robots=self._robots, most=most, checked=not self._open)
         self._question = self._ask(Layer.PLANNER, text, list(pictures.images.values()), read, self._planned)
@@ -251,6 +279,8 @@ class ClosedLoopPlanning:
     def _planned(self, end: CallEnd[PlanAnswer]) -> None:
         self._question = None
         answer = end.value
+        if self._supposed is not None and (answer is None or answer.status is Status.IMPOSSIBLE):
+            return  # It is asked again when what runs has ended.
         if answer is None:
             self._no_plan(end.code, end.why)
             return

@@ -158,11 +158,37 @@ class World:
         """Return whether nobody can see yet what an action rests on: another one changes it, or takes its robot elsewhere."""
         return bool(running.names & action.names) or (running.robot == action.robot and running.skill == "go_to")
 
+    def foresees(self, action: Action) -> bool:
+        """Return whether it is known what is to be seen when an action has ended well: it shows nothing new, and somebody sees
+        where things are."""
+        return action.skill in ("close", "pick_from", "release_to") and "things" in (
+            self._robots[action.robot].observed() or {}
+        )
+
+    def supposed(self, actions: Iterable[Action]) -> Belief:
+        """Return what is believed when these have ended well."""
+        belief = deepcopy(self.belief)
+        for action in actions:
+            belief.suppose(action)
+        return belief
+
+    def otherwise(self, supposed: Belief) -> str:
+        """Return what is otherwise now than it was supposed to be; empty where nothing is."""
+        now = self.belief
+        for thing, space in now.seen.items():
+            if supposed.things.get(thing) != space:
+                return f"{thing} is in {space}"
+        for door, state in now.doors.items():
+            if supposed.doors.get(door, state) != state:
+                return f"{door} is {state}"
+        for robot, thing in now.hands.items():
+            if supposed.hands.get(robot, "") != thing:
+                return f"{robot} holds {thing or 'nothing'}"
+        return ""
+
     def weigh(self, action: Action, supposed: Iterable[Action] = ()) -> tuple[Fit, str]:
         """Return what is known of an action, and why; `supposed` are actions that run still and are supposed to end well."""
-        belief = deepcopy(self.belief)
-        for other in supposed:
-            belief.suppose(other)
+        belief = self.supposed(supposed)
         if self._now() - self._halted_s.get(action.robot, -HALTED_S) < HALTED_S:
             return Fit.UNFIT, f"{action.robot} is halted: leave it out, or wait until somebody lets it go on"
         if why := self._against(action, belief):
