@@ -76,7 +76,7 @@ test-moveit: setup ## the arms' ways by MoveIt, against a server of its action (
 test-extras: setup ## what only the heavy extras have (ultralytics, sentence-transformers, a small model: 7 GB into .venv-extras)
 	@scripts/extras.sh
 
-demo: setup ## a simulated robot follows a stream of function tokens (ROBOT=coco, kalos, kitchen or tabletop, VIEWER=1 for a window)
+demo: setup ## a simulated robot follows a stream of function tokens (ROBOT=coco, kalos, kitchen, team or tabletop, VIEWER=1 for a window)
 	@ROBOT=$(ROBOT) VIEWER=$(VIEWER) ./ghostshell demo
 
 bench: setup ## the benchmarks, each beside its reference

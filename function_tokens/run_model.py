@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 from skill_kernel.codes import Outcome
 from skill_kernel.events import CallEvent, CallKind, ModelEvent, ModelKind, Notice, NoticeKind, RunEvent
 from skill_kernel.processes.process import LayerUsage, added, skipped
+from skill_kernel.processes.questions import ASK
 
 MAX_CALLS, MAX_PROCESSES, MAX_STATES, MAX_QUESTIONS, MAX_HALTS = 4000, 500, 500, 500, 200
 """Numbers that are kept. Ended calls and processes are forgotten first, then the oldest."""
@@ -232,5 +233,7 @@ def call_label(function: str, arguments: Mapping[str, Any]) -> str:
     """Return a call as a person writes it, the arguments by value alone."""
     if function == "text":
         return f"“{arguments.get('text', '')}”"
+    if function == ASK and "person" in arguments:
+        return f"ask({arguments['person']}, “{arguments.get('text', '')}”)"
     shown = (f"{value:g}" if isinstance(value, float) else str(value) for value in arguments.values())
     return f"{function}({', '.join(shown)})"

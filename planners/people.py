@@ -22,13 +22,12 @@ from planners.language.choices import chosen
 from planners.prompts.blocks import text_beside
 from skill_kernel.config.sections import Section, shaped
 from skill_kernel.config.yaml_text import RecordError, checked, read_mapping, read_yaml
+from skill_kernel.processes.questions import ASK as ASK
 from skill_kernel.robot import RobotConfigError, find_file
 
 SAID_KEPT = 200
 """Newest sayings that are known, and newest private ones that are kept from others."""
 DAY_S = 86_400.0
-ASK = "ask"
-"""Call by which a team asks a person: `io.call("ask", "", person=…, text=…, choices=…, within=…, why=…)`."""
 
 _Time = Annotated[str, shaped(r"([01]\d|2[0-3]):[0-5]\d", "not a time of the day, such as '21:30'")]
 

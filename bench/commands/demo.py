@@ -35,7 +35,7 @@ SIMULATED_MODEL = (sys.executable, "-m", "ghostshell_ros.cli.main", "simulated-m
 SAID = "a simulated one, a fixed policy with the delays of a real model (docs/simulated_model.md); no language model runs"
 MODEL_UP_S = 30.0
 """Limit on the start of the simulated model."""
-ROBOTS = ("coco", "kalos", "kitchen", "tabletop")
+ROBOTS = ("coco", "kalos", "kitchen", "team", "tabletop")
 FILM_EVERY_S = 0.3
 """A film of two minutes keeps no more of the simulator's frames than Kalos's simulator sends (2.5 Hz)."""
 
@@ -44,7 +44,8 @@ def demo(
     robot: Annotated[
         str,
         typer.Option(
-            envvar="ROBOT", help="which robot to show: coco, kalos, the two in the kitchen, or tabletop, an arm that learns"
+            envvar="ROBOT",
+            help="which to show: coco, kalos, the two in the kitchen, a team with people, or tabletop, an arm that learns",
         ),
     ] = "coco",
     instruction: Annotated[str, typer.Option(help="say something else; needs --model, unless it is a direct command")] = "",
@@ -59,7 +60,8 @@ def demo(
 
     CoCo follows one instruction, replayed. Kalos is given a task in plain words, planned by four loops while it walks; it is
     interrupted and goes on, is asked a question on the way, and meets a person. In the kitchen two manipulators roast an apple
-    that somebody takes away. At the tabletop an arm is corrected once, and does it right from then on.
+    that somebody takes away. The team of these two, Kalos and two people sees to somebody who is ill. At the tabletop an arm is
+    corrected once, and does it right from then on.
 
     Exit status: 0 the task succeeded, 1 it did not, 2 the robot could not be started.
     """
@@ -73,7 +75,7 @@ def demo(
     story = robot != "coco" and not instruction
     spec = model or ("offline" if instruction else SIMULATED if story else _recorded(robot))
     # CoCo's recorded stream is one of function tokens; what plans in words is planned by all loops.
-    planned = {"kitchen": "closed_loop", "tabletop": "console"}
+    planned = {"kitchen": "closed_loop", "team": "team", "tabletop": "console"}
     strategy = planned.get(robot) or ("layered" if story or model else "stream")
     arguments = {"model": spec, "strategy": strategy, "viewer": str(viewer).lower()}
     log = out / "demo.log"
@@ -91,10 +93,12 @@ def demo(
             kept = {"GHOSTSHELL_DATA": empty, "GHOSTSHELL_KEYS": str(keys_folder())}
             launch = partial(_launched, robot, arguments, log, exited, kept)
             raise typer.Exit(_teach(launch, instruction, film, begun, SAID if spec == SIMULATED else spec, out, exited))
-        with _launched(robot, arguments, log, exited, data) as run:
+        with _launched("home" if robot == "team" else robot, arguments, log, exited, data) as run:
             run.start()
-            if robot == "kitchen":
-                raise typer.Exit(_cook(instruction, film, begun, SAID if spec == SIMULATED else spec, out, exited))
+            if robot in ("kitchen", "team"):
+                raise typer.Exit(
+                    _work_together(robot, instruction, film, begun, SAID if spec == SIMULATED else spec, out, exited)
+                )
             if story:
                 raise typer.Exit(_tell(robot, film, begun, SAID if not model else spec, out, exited))
             what = RECORDED if not model and not instruction else spec
@@ -106,28 +110,34 @@ def demo(
     raise typer.Exit(exit_status(end))
 
 
-def _cook(instruction: str, film: bool, begun: float, what: str, out: Path, exited: list[str]) -> int:
-    """Two robots planned for together. The picture is kept however it ends."""
-    from bench.demo.kitchen import TASK, KitchenClient
+def _work_together(robot: str, instruction: str, film: bool, begun: float, what: str, out: Path, exited: list[str]) -> int:
+    """Several robots planned for together. The picture is kept however it ends."""
+    from bench.demo import teams
     from ghostshell_ros.cli.follow import NotThereError, exit_status, run_task, told, wait_ready
     from ghostshell_ros.cli.robot_client import spun
     from ghostshell_ros.cli.run_view import RunScreen
 
+    make: Callable[..., teams.TeamClient]
+    if robot == "kitchen":
+        make, task, title = partial(teams.KitchenClient, "kitchen"), teams.TASK, "two robots in a kitchen, strategy closed_loop"
+    else:
+        make, task, title = partial(teams.HomeClient, "home"), teams.HOME_TASK, "three robots and two people, strategy team"
     try:
-        with spun(lambda: KitchenClient("kitchen", film=film, takes=not instruction)) as client:
+        with spun(lambda: make(film=film, alone=bool(instruction))) as client:
             wait_ready(client, 60.0, partial(_look, exited))
             print(f"ready after {time.monotonic() - begun:.1f} s; model: {what}")
-            print(f"instruction: {instruction or TASK}", flush=True)
+            print(f"instruction: {instruction or task}", flush=True)
             with RunScreen(client.view, client) as screen:
-                end = run_task(client, instruction or TASK, screen, timeout_s=600.0)
+                end = run_task(client, instruction or task, screen, timeout_s=600.0)
             print(told(end))
-            if client.fault:
-                print(client.fault)
-            client.draw(out / "timeline.png")
+            fault = client.fault if instruction else client.verdict()
+            if fault:
+                print(fault)
+            client.draw(out / "timeline.png", title)
             print(f"timeline: {out / 'timeline.png'}")
             if client.reel is not None:
-                _write_film(client.reel, out / "kitchen.gif")
-            return exit_status(end)
+                _write_film(client.reel, out / f"{robot}.gif")
+            return exit_status(end) or int(bool(fault))
     except NotThereError as error:
         _fail("; ".join([str(error), *exited]))
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from bench.gantt import COLOURS, Bar, draw_bar, finish, new_figure
 from function_tokens.run_model import ProcessRun, RunModel, State, call_label, runs
 from skill_kernel.events import CallEvent, CallKind
+from skill_kernel.processes.questions import ASK
 from skill_kernel.skills.skill import MAIN
 
 if TYPE_CHECKING:
@@ -50,7 +51,10 @@ class ProcessView:
         return {name: process for name, process in self.model.processes.items() if process.states}
 
     def subsystems_of(self, call: CallEvent) -> tuple[str, ...]:
-        """Return where a call runs: text is scheduled on the channel main, and spoken on the subsystem of its skill."""
+        """Return where a call runs: text is scheduled on the channel main, and spoken on the subsystem of its skill; a request
+        runs with the person who is asked."""
+        if call.function == ASK and (person := call.arguments.get("person")):
+            return (str(person),)
         return self.text_subsystems if call.function == "text" else call.channels
 
     def acts(self, process: ProcessRun) -> list[CallEvent]:

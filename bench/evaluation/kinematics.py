@@ -147,13 +147,14 @@ class Patience:
 @lru_cache(maxsize=1)
 def _building() -> tuple[tuple[Box, ...], tuple[Box, ...], tuple[tuple[str, float, float], ...]]:
     """Return walls, furniture and things (name, x, y) of building.xml."""
-    tree = ET.parse(Path(ghostshell_ros.sim.__file__).with_name("worlds") / "building.xml").getroot()
-    world = tree.find("worldbody")
+    folder = Path(ghostshell_ros.sim.__file__).with_name("worlds")
+    world = ET.parse(folder / "building.xml").getroot().find("worldbody")
     assert world is not None
+    parts = [ET.parse(folder / part.get("file", "")).getroot() for part in world.findall("include")]
     walls, furniture, things = list[Box](), list[Box](), list[tuple[str, float, float]]()
-    for geom in world.findall("geom"):
+    for geom in (geom for part in (*parts, world) for geom in part.findall("geom")):
         kind = geom.get("class")
-        if kind in ("wall", "thing"):
+        if kind in ("wall", "furniture"):
             x, y, _ = map(float, geom.get("pos", "0 0 0").split())
             size = list(map(float, geom.get("size", "0").split()))
             wide, deep = (size[0], size[1]) if geom.get("type", "box") == "box" else (size[0], size[0])

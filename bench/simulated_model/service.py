@@ -11,7 +11,7 @@ from collections import OrderedDict, deque
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from bench.simulated_model import console, office_roles, team_roles
+from bench.simulated_model import console, household, office_roles, team_roles
 from bench.simulated_model.layers import answer
 from bench.simulated_model.model_dialects import CHARS_PER_TOKEN, Answer, RecordedRequest, tokens_in
 from bench.simulated_model.model_faults import Fault
@@ -170,6 +170,8 @@ def _answered(question: Question, greedy: bool, planning: Planning, draw: Draw) 
     """Return the honest answer; a fault of a policy is logged, and the client is still answered."""
     try:
         if office_roles.is_office(question):
+            if household.is_household(question):
+                return household.answer(question, draw.random("mistake"))
             return office_roles.answer(question, draw.random("mistake"))
         if question.layer in TEAM:
             return team_roles.answer(question, draw.random("mistake"))

@@ -30,7 +30,7 @@ from skill_kernel.events import (
     StreamKind,
 )
 from skill_kernel.processes.process import ProcessSource, ProcessStatus, usage_of
-from skill_kernel.processes.questions import or_
+from skill_kernel.processes.questions import ASK, or_
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -275,7 +275,8 @@ class RunView:
         if event.kind is CallKind.STARTED:
             if event.function == "text":
                 self._begun_texts[event.call_id] = label
-            return f"  {label} [{'+'.join(event.channels)}]"
+            # Whom a team asks what is shown as a question.
+            return "" if event.function == ASK and "person" in event.arguments else f"  {label} [{'+'.join(event.channels)}]"
         if event.kind is not CallKind.ENDED:
             return ""
         begun = self._begun_texts.pop(event.call_id, label)

@@ -15,6 +15,9 @@ from skill_kernel.skills.drivers import Pose2D
 Vector = npt.NDArray[np.float64]
 _OBJECT = mujoco.mjtObj
 
+START = "_start"
+"""End of the name of a world's site where the model of a robot stands, after the robot's name."""
+
 
 class SimWorldError(ValueError):
     """Say that the world cannot do what was asked; the message names the fault and what there is instead."""
@@ -64,6 +67,9 @@ class SimRobot:
         base = int(model.body_jntadr[self.base_id])
         self._base_qpos = -1 if self.fixed else int(model.jnt_qposadr[base])
         self._base_dof = -1 if self.fixed else int(model.jnt_dofadr[base])
+        start = mujoco.mj_name2id(model, _OBJECT.mjOBJ_SITE, f"{name}{START}")
+        self._origin: Vector = model.site_pos[start][:2].copy() if start >= 0 else np.zeros(2)
+        """Where the robot's odom frame begins in the world [m]."""
         own = np.isin(driven, list(self.bodies)) & (driven != self.base_id)
         self._servos = np.flatnonzero(own)
         joints = model.actuator_trnid[self._servos, 0]
@@ -95,11 +101,12 @@ class SimRobot:
         mujoco.mj_forward(self._model, self._data)
 
     def put(self, spot: Pose2D) -> None:
-        """Put the robot upright elsewhere in the world at once, at rest. Raises SimWorldError for one that stands fast."""
+        """Put the robot upright at a spot of the world at once, at rest. Raises SimWorldError for one that stands fast."""
         if self.fixed:
             raise SimWorldError(f"robot '{self.name or 'robot'}' stands fast; it cannot be put elsewhere")
         q, v = self._base_qpos, self._base_dof
-        self._data.qpos[q : q + 2] = spot.x, spot.y
+        origin_x, origin_y = self._origin if self.rolls else (0.0, 0.0)
+        self._data.qpos[q : q + 2] = spot.x - origin_x, spot.y - origin_y
         if self.rolls:
             self._data.qpos[q + 2] = spot.yaw
             self.base_target = self.base_position
@@ -156,12 +163,12 @@ class SimRobot:
         return float(np.abs((*base, *self._data.qvel[self._dofs])).max())
 
     def base(self) -> BaseState:
-        """Return the state of the robot's base in the odom frame, which is the world's."""
+        """Return the state of the robot's base in the odom frame, which begins at its start, or else where the world does."""
         data, q, v = self._data, self._base_qpos, self._base_dof
         if self.fixed or self.rolls:
             height = float(data.xpos[self.base_id][2])
         if self.fixed:
-            x, y, _ = data.xpos[self.base_id].tolist()
+            x, y = (data.xpos[self.base_id][:2] - self._origin).tolist()
             orientation = data.xquat[self.base_id]
             roll, pitch, yaw = euler(orientation)
             return BaseState(Pose2D(x, y, yaw), height, roll, pitch, tuple(orientation.tolist()), (0.0,) * 3, (0.0,) * 3)
@@ -172,7 +179,8 @@ class SimRobot:
             along = (cos * vx + sin * vy, cos * vy - sin * vx, 0.0)
             heading = Pose2D(x, y, math.remainder(yaw, math.tau))
             return BaseState(heading, height, 0.0, 0.0, tuple(turned(yaw).tolist()), along, (0.0, 0.0, turn))
-        x, y, height = data.qpos[q : q + 3].tolist()
+        x, y = (data.qpos[q : q + 2] - self._origin).tolist()
+        height = float(data.qpos[q + 2])
         orientation = data.qpos[q + 3 : q + 7]
         roll, pitch, yaw = euler(orientation)
         rotation = data.xmat[self.base_id].reshape(3, 3)

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from ghostshell_ros.sim.robot import SimRobot
+from ghostshell_ros.sim.robot import START, SimRobot
 from ghostshell_ros.sim.robot import SimWorldError as SimWorldError
 
 if "MUJOCO_GL" not in os.environ and not os.environ.get("DISPLAY"):
@@ -51,8 +51,9 @@ class SimWorld:
         absolute path ("" for nothing).
 
         Models are absolute, or relative to `ROOT`. All that belongs to one of several robots is named `<robot>/<name>`; they
-        touch each other, and the model with the least timestep says how physics is computed. Raises SimWorldError if there
-        is no such file or world, if it does not compile, or if a robot has no base (see SimRobot).
+        touch each other, and the model with the least timestep says how physics is computed. Each stands where its model does,
+        measured from the world's site `<robot>_start` if there is one. Raises SimWorldError if there is no such file or world,
+        if it does not compile, or if a robot has no base (see SimRobot).
         """
         named = models if isinstance(models, Mapping) else {"": models}
         paths = {name: Path(model) if Path(model).is_absolute() else ROOT / model for name, model in named.items()}
@@ -243,12 +244,16 @@ def _compiled(paths: Mapping[str, Path], surroundings: Path | None) -> mujoco.Mj
     parts = {name: mujoco.MjSpec.from_file(str(path)) for name, path in paths.items()}
     finest = min(parts.values(), key=lambda part: part.option.timestep)
     for setting in ("timestep", "integrator", "cone", "impratio", "noslip_iterations"):
-        setattr(whole.option, setting, getattr(finest.option, setting))
+        for spec in (whole, *parts.values()):
+            setattr(spec.option, setting, getattr(finest.option, setting))
     every = sum(FIRST_BIT << i for i in range(len(parts)))
     for i, (name, part) in enumerate(parts.items()):
         for geom in part.geoms:
             if geom.contype:
                 geom.contype |= FIRST_BIT << i
                 geom.conaffinity |= every & ~(FIRST_BIT << i)
-        whole.attach(part, prefix=f"{name}/", frame=whole.worldbody.add_frame())
+        start = whole.site(f"{name}{START}")
+        whole.attach(
+            part, prefix=f"{name}/", frame=whole.worldbody.add_frame(pos=start.pos if start is not None else (0, 0, 0))
+        )
     return whole.compile()

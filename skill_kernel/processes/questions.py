@@ -13,6 +13,8 @@ from dataclasses import dataclass, field
 from skill_kernel.codes import AnswerCode, AskCode
 from skill_kernel.config.sections import shown
 
+ASK = "ask"
+"""Call by which a team asks a person: `io.call("ask", "", person=…, text=…, choices=…, within=…, why=…)`."""
 MAX_OPEN = 8
 """Questions that are open at a time."""
 MAX_QUESTION, MAX_ANSWER = 300, 1000

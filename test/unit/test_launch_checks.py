@@ -172,7 +172,7 @@ def test_ros2_launch_makes_the_same_checks_by_a_command(model: str, dialect: str
 
 @pytest.mark.parametrize(("strategy", "says"), [("", ""), ("closed_loop", ""), ("closed_lop", "did you mean 'closed_loop'")])
 def test_ros2_launch_starts_no_node_of_a_team_whose_planner_would_only_be_respawned(strategy: str, says: str) -> None:
-    done = checked("kitchen.launch.xml", team="kitchen", model="offline", strategy=strategy)
+    done = checked("kitchen.launch.xml", team="kitchen", team_file="kitchen", model="offline", strategy=strategy)
     assert done.exit_code == (1 if says else 0) and says in done.stderr and (not says) is (done.stderr == "")
 
 

@@ -536,7 +536,7 @@ def test_two_robots_have_one_memory_between_them(environment: Mapping[str, str])
     assert executables(describe("two_robots", {"memory": "false"}, environment)).count("mind") == 2
 
 
-@pytest.mark.parametrize("launch", ["two_robots", "kitchen"])
+@pytest.mark.parametrize("launch", ["two_robots", "kitchen", "home"])
 def test_robots_of_one_launch_have_one_page_between_them(environment: Mapping[str, str], launch: str) -> None:
     assert executables(describe(launch, {}, environment)).count("dashboard") == 1
     assert "dashboard" not in executables(describe(launch, {"page": "false"}, environment))
@@ -607,7 +607,7 @@ def test_a_launch_file_nobody_knows_is_an_error_that_lists_those_there_are(envir
         describe("coco", {}, {})
 
 
-@pytest.mark.parametrize("launch", ["coco", "kalos", "two_robots", "kitchen", "robot"])
+@pytest.mark.parametrize("launch", ["coco", "kalos", "two_robots", "kitchen", "home", "robot"])
 @pytest.mark.parametrize(
     ("given", "variable", "expected"),
     [
