@@ -155,7 +155,14 @@ class _ReactPlanning:
             self._clarify(turn)
         else:
             step = Step(len(self._done) + 1, turn.skill, (), turn.agent, words=turn.call, why=turn.why)
-            self._errand = Errand(step, self._io, lambda: False, partial(self._ended, turn))
+            # Nobody validates what one agent alone does, nor whom a person names.
+            named = partial(self._ask_instead, step)
+            self._errand = Errand(step, self._io, lambda: False, partial(self._ended, turn), named)
+
+    def _ask_instead(self, step: Step, person: str) -> None:
+        step.agent = person
+        if self._errand is not None:
+            self._errand.ask_instead(person)
 
     def _clarify(self, turn: Turn) -> None:
         def answered(call: CallEvent) -> None:

@@ -132,8 +132,8 @@ def _assign(office: Office, chance: random.Random) -> Mapping[str, Any]:
     wanted = office.question.items("STEPS")
     try:
         planned = _steps(office)
-    except StuckError:
-        return {"assignments": [], "give_up": True}
+    except StuckError as error:
+        return {"assignments": [], "give_up": True, "thought": f"it cannot be done: {error}"}
     if not wanted:
         first = _number(office)
         acts = [(first + i, mistaken(office, one.act, chance), _deps(one, first)) for i, one in enumerate(planned)]

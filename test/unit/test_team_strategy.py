@@ -20,6 +20,7 @@ from planners.strategy import Interrupted, Paused, Restarted, Resumed
 from skill_kernel.codes import TaskCode
 from skill_kernel.events import NoticeKind
 
+PASS = json.dumps({"verdict": "pass", "thought": "it fits"})
 FAIL = json.dumps({"verdict": "fail", "thought": "dog holds nothing"})
 NOT_DONE = json.dumps({"flag": "N", "thought": "nobody was in the lab", "summary": "one step failed"})
 
@@ -261,6 +262,25 @@ def test_somebody_else_is_asked_instead_and_told_who_named_them() -> None:
     ).run()
     assert ends(office)[0] == 0 and [who for who, _ in office.requests()] == ["Li", "Bo", "Bo"]
     assert office.asked[1].arguments["why"] == "Wang needs it today; Li named you"
+    (shown,) = office.prompts(Layer.VALIDATOR)[1].blocks["ASSIGNED"]
+    assert (shown["agent"], shown["call"], shown["why"]) == ("Bo", "Please sign the form.", "Wang needs it today; Li named Bo")
+    assert office.prompts(Layer.VALIDATOR)[1].ended_s <= office.asked[1].began_s, "Bo is asked once that has passed"
+
+
+def test_somebody_whom_the_validator_does_not_want_asked_is_not_asked_instead() -> None:
+    office = Office(
+        {**SIGN, Layer.ASSIGNER: [ASK_LI, assigned("Bo", first=2, calls=["Please sign."])], Layer.VALIDATOR: [PASS, FAIL]},
+        replies={"Li": ["ask Bo instead"], "Bo": ["yes", "done"]},
+    ).run()
+    (why, *_) = office.prompts(Layer.PLANNER)[1].blocks["FEEDBACK"]
+    assert "Li named Bo; the validator rejected that: dog holds nothing" in why
+    assert ends(office)[0] == 0 and [text for who, text in office.requests() if who == "Bo"][0] == "Please sign."
+
+
+def test_an_assigner_who_gives_up_without_a_planner_says_why() -> None:
+    gives_up = json.dumps({"assignments": [], "give_up": True, "thought": "nobody has the key"})
+    office = Office({Layer.ASSIGNER: [gives_up]}, planner=False).run()
+    assert ends(office) == (TaskCode.GIVEN_UP, "the assigner gives up: nobody has the key")
 
 
 def test_later_is_asked_again_later_and_silence_ends_in_a_bounded_time() -> None:

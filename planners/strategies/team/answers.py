@@ -134,14 +134,15 @@ class Assignment(BaseModel):
 
 
 class Assignments(Answer):
-    """Hold the assigner's answer; `give_up` counts without a planner alone."""
+    """Hold the assigner's answer; `give_up`, and its reason as `thought`, count without a planner alone."""
 
     assignments: Annotated[list[Assignment], Field(max_length=MAX_STEPS)]
     give_up: bool = False
+    thought: _Text = ""
 
     @property
     def told(self) -> str:
-        return "; ".join(f"{one.step} {one.agent}: {one.call}" for one in self.assignments)
+        return "; ".join(f"{one.step} {one.agent}: {one.call}" for one in self.assignments) or self.thought
 
 
 class Validity(Answer):

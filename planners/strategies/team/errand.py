@@ -73,13 +73,21 @@ class Request:
 
 
 class Errand:
-    """Have one step done by a person, or by whom that person names. `ended(done, told)` is called once, unless it is dropped.
+    """Have one step done by a person, or by whom that person names. `ended(done, told)` is called once, unless it is dropped;
+    `named(person)` hears of somebody who was named, and who is asked after `ask_instead`.
 
     A person has `team.answer_s` to answer, and `team.work_s` to do what was accepted.
     """
 
-    def __init__(self, step: Step, io: PlannerIO, held: Callable[[], bool], ended: Callable[[bool, str], None]) -> None:
-        self._step, self._io, self._held, self._ended = step, io, held, ended
+    def __init__(
+        self,
+        step: Step,
+        io: PlannerIO,
+        held: Callable[[], bool],
+        ended: Callable[[bool, str], None],
+        named: Callable[[str], None],
+    ) -> None:
+        self._step, self._io, self._held, self._ended, self._named = step, io, held, ended, named
         self._asked = [step.agent]
         """Who was asked, in order."""
         self._laters, self._dropped = 0, False
@@ -89,6 +97,11 @@ class Errand:
         """Ask no more, and tell nobody."""
         self._dropped = True
         self._request.drop()
+
+    def ask_instead(self, person: str) -> None:
+        """Ask the person who was named."""
+        self._asked.append(person)
+        self._ask()
 
     def _ask(self) -> None:
         if not self._dropped:
@@ -110,8 +123,7 @@ class Errand:
             self._laters += 1
             self._io.clock.call_later(LATER_S, self._ask)
         elif isinstance(reply, Reply) and kind is Kind.INSTEAD and self._may_ask(reply.instead):
-            self._asked.append(reply.instead)
-            self._ask()
+            self._named(reply.instead)
         else:
             self._end(reply, done=kind is Kind.DONE)
 

@@ -60,6 +60,8 @@ class TeamPlanning:
         self._steps: list[dict[str, Any]] = []
         """Steps of the planner that nobody has been given."""
         self._errands: dict[int, Errand] = {}
+        self._named: list[tuple[Step, str]] = []
+        """Requests whose person named somebody else, with that one's name; the validator has not seen these."""
         self._standing = False
         self._proposal: Proposal | None = None
         self._news = False
@@ -116,6 +118,7 @@ class TeamPlanning:
             if request is not None:
                 request.drop()
         self._errands.clear()
+        self._named.clear()
         self._request = None
 
     def _stop_steps(self, why: str) -> None:
@@ -151,7 +154,9 @@ class TeamPlanning:
     def _act(self) -> None:
         """Look what the steps have come to: whoever's turn it is then is asked."""
         alive = self._graph.of(State.WAITING, State.RUNNING)
-        if self._prompts.feedback:
+        if self._named:
+            self._turn(self._validate_named)
+        elif self._prompts.feedback:
             self._turn(self._reflect if Layer.MANAGER not in self._off else self._perceive)
         elif self._news and (alive or self._standing):
             self._turn(self._perceive)
@@ -229,7 +234,9 @@ class TeamPlanning:
     def _reject(self, why: str) -> None:
         """Have it planned again, unless that has led to nothing too often."""
         self._rejections += 1
-        if self._rejections >= self._io.settings["team.max_rejections"]:
+        if self._next == self._validate_named:
+            self._refuse_named(why)
+        elif self._rejections >= self._io.settings["team.max_rejections"]:
             self._leads_to_nothing(f"{self._rejections} plans in a row came to nothing; at last {why}")
         elif self._next not in (self._understand, self._reflect, self._perceive):
             self._need_plan(why)
@@ -402,7 +409,8 @@ class TeamPlanning:
             del self._prompts.feedback[: self._answered]
             self._turn(self._act)
         else:
-            self._end(int(TaskCode.GIVEN_UP), self._open(f"the planner gives up: {shown(why, SHOWN_WHY)}"))
+            who = Layer.ASSIGNER if Layer.PLANNER in self._off else Layer.PLANNER
+            self._end(int(TaskCode.GIVEN_UP), self._open(f"the {who.value} gives up: {shown(why, SHOWN_WHY)}"))
 
     def _assign(self) -> None:
         if Layer.PLANNER in self._off:
@@ -449,7 +457,7 @@ class TeamPlanning:
 
     def _assigned(self, answer: Assignments) -> None:
         if not answer.assignments:
-            self._nothing_more(answer.give_up, "nothing can be done about it")
+            self._nothing_more(answer.give_up, answer.thought or "nothing can be done about it")
             return
         if Layer.PLANNER in self._off:
             self._plans += 1
@@ -468,6 +476,38 @@ class TeamPlanning:
             self._reject(f"the validator rejected the plan: {answer.thought}")
         else:
             self._accept(steps)
+
+    def _validate_named(self) -> None:
+        """Ask whether somebody whom a person named may be asked in that person's place."""
+        if not self._named:
+            self._turn(self._act)
+            return
+        step, person = self._named[0]
+        why = f"{step.why}; {step.agent} named {person}"
+        self._ask(
+            Layer.VALIDATOR,
+            self._prompts.validate([Step(step.number, step.skill, step.after, person, words=step.words, why=why)]),
+            Validity,
+            self._validated_named,
+        )
+
+    def _validated_named(self, answer: Validity) -> None:
+        if answer.verdict == "fail":
+            self._refuse_named(f"the validator rejected that: {answer.thought}")
+        else:
+            self._accept_named()
+
+    def _accept_named(self) -> None:
+        step, person = self._named.pop(0)
+        step.agent = person
+        self._errands[step.number].ask_instead(person)
+        self._turn(self._act)
+
+    def _refuse_named(self, why: str) -> None:
+        step, person = self._named.pop(0)
+        self._errands[step.number].drop()
+        self._turn(self._act)
+        self._ended(step, False, f"{step.agent} named {person}; {why}")
 
     def _accept(self, steps: list[Step]) -> None:
         """Let steps begin, where what they do for somebody who has not ordered it is allowed."""
@@ -504,11 +544,19 @@ class TeamPlanning:
     def _begin(self, step: Step) -> None:
         step.state = State.RUNNING
         if step.action is None:
-            self._errands[step.number] = Errand(step, self._io, self._held, partial(self._ended, step))
+            ended, named = partial(self._ended, step), partial(self._instead, step)
+            self._errands[step.number] = Errand(step, self._io, self._held, ended, named)
         elif self._io.reaches(step.agent):
             self._io.call(step.action.skill, step.agent, **step.action.arguments).then(partial(self._called, step))
         else:
             self._ended(step, False, f"{step.agent} is out of reach")
+
+    def _instead(self, step: Step, person: str) -> None:
+        """Take it that whom a step was asked of named somebody else."""
+        self._named.append((step, person))
+        if Layer.VALIDATOR in self._off:
+            self._accept_named()
+        self._go_on()
 
     def _held(self) -> bool:
         return self._paused or self._void

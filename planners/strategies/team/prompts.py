@@ -43,7 +43,7 @@ WITHOUT = {
     Layer.MANAGER: "Nobody reflects on what was done: learn from FEEDBACK yourself.",
     Layer.PERCEIVER: "Nobody reads what is known for you: read SAID, OBSERVATION and MEMORY yourself.",
     Layer.PLANNER: "Nobody plans: write all steps yourself, each with `dep`, the numbers of the steps it needs; NUMBER is the "
-    "first. Nothing left to do: no assignments. Nothing can be done: also give_up true.",
+    "first. Nothing left to do: no assignments. Nothing can be done: also give_up true, with the reason as thought.",
     Layer.VALIDATOR: "Nobody checks your assignments: check them yourself.",
 }
 """What the assigner is told in place of an agent that is switched off (figure 12)."""
