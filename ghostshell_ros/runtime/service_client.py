@@ -19,7 +19,7 @@ PROOF_S = 0.5
 REPROVE_S = 0.3
 """Pause before the next such request."""
 HALT_ANSWER_S = 0.5
-"""Time for a gate to answer that it has halted."""
+"""Time for a gate to answer that it has halted, where nothing else is said."""
 HALT_RETRY_S = 0.2
 """Time between two requests to halt, until the safety gate publishes that it has."""
 
@@ -103,10 +103,13 @@ class ServiceClient:
 
 
 class GateClient:
-    """Halt a robot once at its safety gate: that of `namespace`, or of the node's own."""
+    """Halt a robot once at its safety gate: that of `namespace`, or of the node's own. It has `answer_s` to confirm."""
 
-    def __init__(self, node: RuntimeNode, on_problem: Callable[[str], None], namespace: str = "") -> None:
+    def __init__(
+        self, node: RuntimeNode, on_problem: Callable[[str], None], namespace: str = "", *, answer_s: float = HALT_ANSWER_S
+    ) -> None:
         self._on_problem, self._whose = on_problem, f"the safety gate of {namespace}" if namespace else "the safety gate"
+        self._answer_s = answer_s
         self._client = ServiceClient(node, ControlHalt, f"/{namespace}/request_halt" if namespace else "request_halt")
 
     def prove(self) -> None:
@@ -123,7 +126,7 @@ class GateClient:
             then(obeys)
 
         asked = ControlHalt.Request(command=ControlHalt.Request.HALT, cause=cause)
-        self._client.ask(asked, answered, deadline_s=HALT_ANSWER_S)
+        self._client.ask(asked, answered, deadline_s=self._answer_s)
 
 
 class HaltClient:

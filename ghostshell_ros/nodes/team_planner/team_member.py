@@ -27,8 +27,8 @@ from skill_kernel.skills.arguments import to_json
 
 BEAT_S, REST_BEAT_S = 0.1, 0.5
 """Time between two heartbeats while calls live, and while none does."""
-ANSWER_S = 0.5
-"""Time for the kernel to answer a request about a call."""
+ANSWER_SHARE = 0.5
+"""Share of `silence_s` in which kernel and gate answer a request: what a link takes, it takes of both."""
 
 
 @dataclass(frozen=True)
@@ -99,7 +99,8 @@ class TeamMember:
         """What the kernel has not been told to end, because nothing reaches it: functions by their process there."""
         self._telling = False
         self._link = KernelLink(node, ready_s=settings.ready_s, silence_s=settings.silence_s, namespace=name)
-        self._gate = GateClient(node, on_problem, namespace=name)
+        self._answer_s = ANSWER_SHARE * settings.silence_s
+        self._gate = GateClient(node, on_problem, namespace=name, answer_s=self._answer_s)
         self._leases = ServiceClient(node, ProcessLease, f"/{name}/skill_kernel/process_lease")
         self._heartbeat = node.create_publisher(ProcessHeartbeat, f"/{name}/process_heartbeat", HEARTBEATS)
         node.create_subscription(KernelState, f"/{name}/kernel_state", self._kernel_state, LATCHED)
@@ -292,7 +293,7 @@ class TeamMember:
         Request = ProcessLease.Request
         request = Request(command=getattr(Request, command), process_id=process_id, cause=cause)
         request.rank = Request.SCHEDULER
-        self._leases.ask(request, then, deadline_s=ANSWER_S)
+        self._leases.ask(request, then, deadline_s=self._answer_s)
 
     def _answer_for_calls(self) -> None:
         if at_kernel := [call.spec.process_id for call in self.calls.values() if not call.waits]:
