@@ -35,8 +35,8 @@ from process_robot import ROBOT_YAML
 from sensor_msgs.msg import Image
 
 from ghostshell_ros.nodes.dashboard.access import Access, Record
-from ghostshell_ros.nodes.dashboard.lazy_door import LazyDoor
 from ghostshell_ros.nodes.dashboard.listening import listening
+from ghostshell_ros.nodes.dashboard.mcp_http import McpHttp
 from ghostshell_ros.nodes.dashboard.server import Page, config, create_app, end_tasks
 from ghostshell_ros.runtime.data import keys_folder
 from ghostshell_ros.runtime.node_runtime import NodeHost
@@ -76,7 +76,7 @@ class Rig:
         self.env = {"PYTHONPATH": path, "GHOSTSHELL_DATA": str(folder / "data")}
         self.access = Access(Keys(keys_folder()), folder / "page")
         self.acts = folder / "page" / "acts.jsonl"
-        self.door = LazyDoor(self.watch, Record(folder / "page").write)
+        self.door = McpHttp(self.watch, Record(folder / "page").write)
         self.socket = listening("127.0.0.1", 8900)
         self.server = uvicorn.Server(config(create_app(Page(), self.access, Any, doors={"/mcp": self.door})))  # type: ignore[arg-type]
         self.served = threading.Thread(target=self._serve, daemon=True)

@@ -13,7 +13,7 @@ import uvicorn
 
 from ghostshell_ros.nodes.dashboard.access import Visitor
 from ghostshell_ros.nodes.dashboard.cameras import Cameras
-from ghostshell_ros.nodes.dashboard.lazy_door import LazyDoor
+from ghostshell_ros.nodes.dashboard.mcp_http import McpHttp
 from ghostshell_ros.nodes.dashboard.server import Page, config, create_app, end_tasks
 from ghostshell_ros.nodes.dashboard.state import State
 
@@ -27,7 +27,7 @@ class Serving:
     def __init__(self, node: Dashboard) -> None:
         self._node, self._page, self._loop = node, Page(), asyncio.new_event_loop()
         self._cameras = Cameras(node, self._loop)
-        self._door = LazyDoor(node, self.record)
+        self._door = McpHttp(node, self.record)
         self._server = uvicorn.Server(config(create_app(self._page, node.access, self, doors={"/mcp": self._door})))
 
     def run(self, listener: socket.socket) -> None:
