@@ -18,12 +18,14 @@ import typer
 from ghostshell_ros import launcher
 from ghostshell_ros.cli.output import fail
 from ghostshell_ros.cli.security import refusal
-from ghostshell_ros.launcher.checks import Start, starts_of
+from ghostshell_ros.launcher.checks import Start
 from ghostshell_ros.launcher.launch_file import DeclaredArgument
 from skill_kernel.review import Review
 
 _ONE_PRESS_S = 0.3
 """Signals closer than this count as one, because `timeout` and some shells signal both the process and its group."""
+Check = tuple[Sequence[str], Mapping[str, str]]
+"""Options of a check that a launch file makes, and its environment."""
 _TERMINATIONS = (signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 
 
@@ -36,15 +38,16 @@ def launch(
 
     Exit status: 0 all have ended, 1 it cannot be started as it is given (a sentence says why), or the runner was terminated.
     """
+    checks: list[Check] = []
     try:
         if show_args:
             print(arguments_text(launcher.declared_arguments(file)))
             return
-        specs = launcher.describe(file, parse_arguments(arguments or []))
+        specs = launcher.describe(file, parse_arguments(arguments or []), on_check=lambda *check: checks.append(check))
     except launcher.LaunchError as error:
         print(error, file=sys.stderr)
         raise typer.Exit(1) from None
-    for found in _checks(starts_of(specs, launcher.PACKAGE).values()):
+    for found in _checked(checks):
         for remark in found.remarks:
             print(f"[WARNING] [launch]: {remark}", file=sys.stderr)
         if found.faults:
@@ -54,18 +57,19 @@ def launch(
     raise typer.Exit(run(specs))
 
 
-def _checks(starts: Iterable[tuple[Start, Mapping[str, str]]]) -> list[Review]:
-    """Return what is wrong with each robot. A fork looks: the robots' code and numpy would stay in this process with 16 MB."""
+def _checked(checks: Iterable[Check]) -> list[Review]:
+    """Return what each check finds. A fork looks: the robots' code and numpy would stay in this process with 16 MB."""
     try:
         ignoring: dict[str, Any] = {"initializer": signal.signal, "initargs": (signal.SIGINT, signal.SIG_IGN)}
         with ProcessPoolExecutor(1, mp_context=get_context("fork"), **ignoring) as apart:
-            return list(apart.map(_check, starts))
+            return list(apart.map(_check, checks))
     except BrokenProcessPool:
         return [Review(("the robot's code ended the process that checked it; import its skills and body by hand to see why",))]
 
 
-def _check(start: tuple[Start, Mapping[str, str]]) -> Review:
-    return start[0].check(start[1])
+def _check(check: Check) -> Review:
+    options, environment = check
+    return Start.told_by(options).check(environment)
 
 
 def _fault_of_security(specs: Iterable[launcher.ProcessSpec]) -> str:

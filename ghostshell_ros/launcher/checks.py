@@ -7,11 +7,9 @@ import socket
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass
-from pathlib import Path
 from urllib.parse import urlsplit
 
 from ghostshell_ros.halt_door import is_namespace, robots_here, ros_domain
-from ghostshell_ros.launcher.specs import InlineParameters, ProcessSpec
 from ghostshell_ros.runtime.data import model_config
 from skill_kernel.config.sections import nearest
 from skill_kernel.review import Review, review
@@ -27,19 +25,24 @@ CONNECT_S = 1.0
 @dataclass(frozen=True)
 class Start:
     """Hold what a launch says of one robot: its file, its namespace, its models by name or as provider:model, the file of
-    models (empty: the shipped one), its strategy (empty: not told), prompt and dialect. `whole`: its safety gate is among the
-    nodes. Of a team `team` is the file, and `whole` says so of its planner; it has no robot."""
+    models (empty: the shipped one), its strategy (empty: not told), prompt and dialect. Of a team `team` is the file; it has
+    no robot."""
 
     robot: str = ""
-    name: str = ""
+    robot_name: str = ""
     model: str = "offline"
     fast_model: str = ""
     models: str = ""
     strategy: str = ""
     prompt: str = "full"
     dialect: str = "xml"
-    whole: bool = True
     team: str = ""
+
+    @classmethod
+    def told_by(cls, options: Iterable[str]) -> Start:
+        """Return what options of `ghostshell doctor --before-launch` say, each as `--name=value`."""
+        named = (option.removeprefix("--").split("=", 1) for option in options if "=" in option)
+        return cls(**{name.replace("-", "_"): value for name, value in named})
 
     def check(self, environment: Mapping[str, str]) -> Review:
         """Return why the robot or the team cannot be launched, and what it will miss if it is."""
@@ -81,40 +84,16 @@ class Start:
             yield broken.get(chosen, f"strategy '{chosen}' of team '{team.name}' plans for no team{hint}")
 
     def _faults_of_name(self, environment: Mapping[str, str]) -> Iterator[str]:
-        name, kind, argument = self.name.strip("/"), *(("team", "team") if self.team else ("robot", "robot_name"))
+        name, kind, argument = self.robot_name.strip("/"), *(("team", "team") if self.team else ("robot", "robot_name"))
         if not is_namespace(name):
-            yield f"{argument} is '{self.name}'; it must be of letters, digits and underscores, no digit first"
+            yield f"{argument} is '{self.robot_name}'; it must be of letters, digits and underscores, no digit first"
         if fault := fault_of_domain(environment):
             yield fault
-        elif self.whole and name in robots_here(domain := ros_domain(environment)):
+        elif name in robots_here(domain := ros_domain(environment)):
             yield (
                 f"{kind} '{name}' already runs on this machine, in ROS domain {domain}, and was left alone; end its launch, "
                 f"or give this one another name ({argument}:=NAME) or domain (ROS_DOMAIN_ID)"
             )
-
-
-def starts_of(specs: Iterable[ProcessSpec], package: str) -> dict[str, tuple[Start, Mapping[str, str]]]:
-    """Return by namespace what the package's nodes of a launch are told of their robot or team, and their environment."""
-    told: dict[str, tuple[dict[str, str], Mapping[str, str]]] = {}
-    whole: set[str] = set()
-    for spec in specs:
-        if Path(str(spec.command[0])).parent.name != package:
-            continue
-        words = [word for word in spec.command if isinstance(word, str)]
-        name = next((word.removeprefix("__ns:=") for word in words if word.startswith("__ns:=")), "")
-        values, _ = told.setdefault(name, ({}, spec.environment))
-        if Path(str(spec.command[0])).name in ("safety_gate", "team_planner"):
-            whole.add(name)
-        for given in spec.command:
-            if isinstance(given, InlineParameters):
-                values |= {key.removesuffix("_file"): str(value) for key, value in given.values.items()}
-    known = Start.__dataclass_fields__.keys() - {"name", "whole"}
-    starts = {}
-    for name, (values, environment) in told.items():
-        if "robot" in values or "team" in values:
-            about = {key: value for key, value in values.items() if key in known}
-            starts[name] = (Start(name=name, whole=name in whole, **about), environment)
-    return starts
 
 
 def check_model(spec: str, models: str, environment: Mapping[str, str]) -> tuple[str, str]:

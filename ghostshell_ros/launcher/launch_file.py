@@ -3,7 +3,8 @@
 
 import os
 import re
-from collections.abc import Iterator, Mapping
+import shlex
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -51,6 +52,8 @@ _OUTPUTS = ("screen", "log", "both")
 _MAX_INCLUDE_DEPTH = 50
 OWN_CHECKS = "/ghostshell doctor --before-launch "
 """The only command that a launch file may have run (`$(command …)`)."""
+Check = Callable[[list[str], Mapping[str, str]], object]
+"""Takes the options of that command, and its environment."""
 _NODE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _NAMESPACE = re.compile(r"/|(/[A-Za-z_][A-Za-z0-9_]*)+")
 _CALL_HERE = "\0"
@@ -68,17 +71,21 @@ class DeclaredArgument:
 
 
 def describe(
-    name: str | os.PathLike[str], arguments: Mapping[str, str], environment: Mapping[str, str] | None = None
+    name: str | os.PathLike[str],
+    arguments: Mapping[str, str],
+    environment: Mapping[str, str] | None = None,
+    *,
+    on_check: Check = lambda options, environment: None,
 ) -> list[ProcessSpec]:
     """Return the processes that a launch file starts with these arguments, in its order; nothing is started or written.
 
-    `name` is a file, or the name of one in the package's launch folder; `environment` defaults to the process's own.
-    Raises LaunchError, whose message names file, line, cause and remedy, for anything that `ros2 launch` would not do in
-    the same way.
+    `name` is a file, or the name of one in the package's launch folder; `environment` defaults to the process's own. Each
+    check that the file makes of a robot or team goes to `on_check`. Raises LaunchError, whose message names file, line, cause
+    and remedy, for anything that `ros2 launch` would not do in the same way.
     """
     surroundings = dict(os.environ if environment is None else environment)
     path = _find(name, surroundings)
-    performer = _Performer(dict(arguments), surroundings)
+    performer = _Performer(dict(arguments), surroundings, on_check)
     performer.include(path, tuple(arguments), None)
     for name in arguments:
         if name not in performer.declared:
@@ -170,9 +177,16 @@ def _content(file: str) -> str:
         raise LaunchError(f"cannot read '{file}': {getattr(error, 'strerror', None) or error}") from error
 
 
+def _options(text: str) -> list[str]:
+    try:
+        return shlex.split(text)
+    except ValueError as error:
+        raise LaunchError(f"'{text}' cannot be split into options ({error}); leave quotes out of arguments") from error
+
+
 class _Performer:
-    def __init__(self, variables: dict[str, str], environment: dict[str, str]) -> None:
-        self.variables, self.environment = variables, environment
+    def __init__(self, variables: dict[str, str], environment: dict[str, str], on_check: Check) -> None:
+        self.variables, self.environment, self._on_check = variables, environment, on_check
         self.specs: list[ProcessSpec] = []
         self.declared: set[str] = set()
         """Arguments that who launches may give."""
@@ -369,7 +383,8 @@ class _Performer:
             if call.name == "command":
                 if OWN_CHECKS not in arguments[0]:
                     raise LaunchError(f"'{arguments[0][:80]}' is not run here; use ros2 launch, or write what it prints")
-                return ""  # `ghostshell launch` makes these checks itself
+                self._on_check(_options(arguments[0].partition(OWN_CHECKS)[2]), dict(self.environment))
+                return ""
             prefix = package_prefix(arguments[0], self.environment)
             return str(prefix / "share" / arguments[0] if call.name == "find-pkg-share" else prefix)
         except LaunchError as error:

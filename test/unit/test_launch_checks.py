@@ -18,24 +18,15 @@ from ghostshell_ros.cli import doctor
 from ghostshell_ros.cli import launch as console
 from ghostshell_ros.cli.main import app
 from ghostshell_ros.halt_door import HaltDoor
-from ghostshell_ros.launcher import InlineParameters, ProcessSpec, checks
-from ghostshell_ros.launcher.checks import Start, starts_of
+from ghostshell_ros.launcher import LaunchError, checks, describe
+from ghostshell_ros.launcher.checks import Start
 from skill_kernel.review import Review
 
 ROOT = Path(__file__).parents[2]
 COCO = Start("coco", "coco")
-KITCHEN = Start(name="kitchen", team="kitchen")
+KITCHEN = Start(robot_name="kitchen", team="kitchen")
 DOMAIN = "231"
 LOCAL = "openai:m@http://127.0.0.1:1/v1"
-
-
-def spec(node: str, *words: str | InlineParameters, environment: Mapping[str, str] | None = None) -> ProcessSpec:
-    """Return the process of a node, as a launch file gives it."""
-    return ProcessSpec(f"{node}-1", (f"/opt/lib/ghostshell/{node}", *words), environment or {"ROS_DOMAIN_ID": DOMAIN})
-
-
-def inline(**values: object) -> InlineParameters:
-    return InlineParameters("/**", values)
 
 
 def test_a_sound_robot_may_be_launched() -> None:
@@ -57,7 +48,7 @@ def test_a_sound_robot_may_be_launched() -> None:
         (Start("coco", "coco", LOCAL, dialect="tools", prompt="short"), {}, "prompt:=short is for dialect:=xml"),
         (Start("coco", "coco", models="/nowhere/models.yaml"), {}, "/nowhere/models.yaml"),
         (KITCHEN, {"ROS_DOMAIN_ID": "233"}, "ROS_DOMAIN_ID is '233'"),
-        (replace(KITCHEN, name="9x"), {}, "team is '9x'"),
+        (replace(KITCHEN, robot_name="9x"), {}, "team is '9x'"),
         (replace(KITCHEN, model="gpt"), {}, "'gpt' names no model"),
         (replace(KITCHEN, strategy="closed_lop"), {}, "'kitchen' plans for no team; did you mean 'closed_loop'"),
         (replace(KITCHEN, strategy="layered"), {}, "strategy 'layered' of team 'kitchen' plans for no team"),
@@ -83,7 +74,6 @@ def test_a_robot_that_runs_is_left_alone_and_another_is_not_kept_out() -> None:
         assert "robot 'coco' already runs on this machine, in ROS domain 231" in fault and "robot_name:=NAME" in fault
         assert not COCO.check({"ROS_DOMAIN_ID": "230"}).faults
         assert not Start("coco", "coco2").check({"ROS_DOMAIN_ID": DOMAIN}).faults
-        assert not replace(COCO, whole=False).check({"ROS_DOMAIN_ID": DOMAIN}).faults, "a node that joins it"
     finally:
         door.close()
     assert not COCO.check({"ROS_DOMAIN_ID": DOMAIN}).faults
@@ -103,29 +93,22 @@ def test_a_server_of_this_machine_that_does_not_run_is_remarked_and_no_other_is_
     assert checks.fault_of_server("https://api.openai.com/v1") == checks.fault_of_server("http://192.168.7.7/v1") == ""
 
 
-def test_what_a_launch_says_of_each_robot_is_found_in_its_nodes() -> None:
-    ns, more = ("--ros-args", "-r", "__ns:=/coco"), {"ROS_DOMAIN_ID": "3"}
-    specs = [
-        spec("sim", *ns, inline(robot="coco")),
-        spec("safety_gate", *ns, inline(robot="coco")),
-        spec(
-            "mind",
-            *ns,
-            inline(robot="coco"),
-            inline(model="m", fast_model="f"),
-            inline(models_file="x.yaml", strategy="stream"),
-        ),
-        spec("skill_kernel", "-r", "__ns:=/two", inline(robot="kalos"), environment=more),
-        spec("memory", inline(models_file="x.yaml")),
-        spec("sim", "-r", "__ns:=/both", inline(robots="coco two")),
-        spec("team_planner", "-r", "__ns:=/both", inline(team="kitchen", model="m", strategy="closed_loop")),
-        ProcessSpec("other-1", ("/opt/lib/other/node", inline(robot="nobody")), {}),
-    ]
-    assert starts_of(specs, "ghostshell") == {
-        "/coco": (Start("coco", "/coco", "m", "f", "x.yaml", "stream"), {"ROS_DOMAIN_ID": DOMAIN}),
-        "/two": (Start("kalos", "/two", whole=False), more),
-        "/both": (Start("", "/both", "m", strategy="closed_loop", team="kitchen"), {"ROS_DOMAIN_ID": DOMAIN}),
+def test_a_launch_says_of_each_robot_and_team_what_its_check_reads() -> None:
+    found: dict[str, tuple[Start, str | None]] = {}
+
+    def note(options: list[str], environment: Mapping[str, str]) -> None:
+        start = Start.told_by(options)
+        found[start.robot_name] = start, environment.get("ROS_AUTOMATIC_DISCOVERY_RANGE")
+
+    arguments = {"model": "m", "strategy": "closed_loop", "discovery": "SUBNET"}
+    describe(ROOT / "launch" / "kitchen.launch.xml", arguments, on_check=note)
+    start, reach = found.pop("kitchen")
+    assert start.team == "kitchen" and (start.model, start.strategy, reach) == ("m", "closed_loop", "SUBNET")
+    assert {name: (start.robot, start.model, reach) for name, (start, reach) in found.items()} == {
+        name: (name, "m", "SUBNET") for name in ("atlas", "hebe")
     }
+    with pytest.raises(LaunchError, match="leave quotes out"):
+        describe(ROOT / "launch" / "robot.launch.xml", {"robot": 'co"co', "robot_name": "coco"}, on_check=note)
 
 
 @pytest.mark.parametrize(
