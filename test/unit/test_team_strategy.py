@@ -286,7 +286,7 @@ def test_an_assigner_who_gives_up_without_a_planner_says_why() -> None:
 def test_later_is_asked_again_later_and_silence_ends_in_a_bounded_time() -> None:
     office = Office({**SIGN, "REVIEW": [], Layer.ASSIGNER: [ASK_LI]}, replies={"Li": ["not now", "yes", "done"]}).run()
     again_s = office.asked[1].began_s - office.asked[0].began_s
-    assert ends(office)[0] == 0 and again_s == pytest.approx(123.0)
+    assert ends(office)[0] == 0 and again_s == pytest.approx(303.0)
 
 
 def test_two_steps_for_one_person_are_asked_one_after_the_other_and_quiet_hours_are_kept() -> None:

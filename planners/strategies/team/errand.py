@@ -15,7 +15,7 @@ from skill_kernel.processes.questions import MAX_QUESTION
 
 AGAIN_S = 5.0
 """Time after which one who could not be asked is tried again."""
-LATER_S, MAX_LATER = 120.0, 2
+LATER_S, MAX_LATER = 300.0, 2
 """Time after which one who said "later" is asked again, and how often."""
 
 
