@@ -14,7 +14,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, PrivateAttr, Valida
 
 from skill_kernel.config.observation import FieldConfig, FieldName, RoomConfig, checked_fields, default_fields
 from skill_kernel.config.sections import Positive, Section, nearest, shaped, shown
-from skill_kernel.config.yaml_text import RecordError, checked, is_file, read_mapping
+from skill_kernel.config.yaml_text import Record, RecordError, checked, is_file, read_mapping
 
 PACKAGE = "ghostshell"
 """Name of the ROS package, below whose share folder the installed configuration lies."""
@@ -59,8 +59,9 @@ class BaseConfig(Section):
     """Limits of a mobile base at the gate: speeds in m/s and rad/s, accelerations in m/s² and rad/s², lengths in m.
 
     `radius` is that of the circle around the base; obstacles nearer than `stop_distance` to its edge stop motion towards
-    them, within `slow_distance` they slow it. `cruise_…` are the speeds drivers use unless told otherwise. `laser` is the
-    pose of the scan's frame in base_link: x, y [m] and yaw [rad].
+    them, within `slow_distance` they slow it. `cruise_…` are the speeds drivers use unless told otherwise. A free straight
+    way of at most `straight` is gone without turning first, sideways or backwards, by a base with `max_lateral` that sees all
+    around. `laser` is the pose of the scan's frame in base_link: x, y [m] and yaw [rad].
     """
 
     max_forward: Positive
@@ -72,6 +73,7 @@ class BaseConfig(Section):
     cruise_linear: Positive
     cruise_turn: Positive
     radius: Positive
+    straight: Annotated[float, Field(ge=0)] = 0.0
     subsystems: tuple[str, ...] = ("movement",)
     """Those that skills which move the base hold; an operator who takes the base takes them."""
     scan: bool = False
@@ -84,6 +86,8 @@ class BaseConfig(Section):
     def _distances(self) -> BaseConfig:
         if not self.stop_distance < self.slow_distance:
             raise ValueError(f"stop_distance {self.stop_distance} must be less than slow_distance {self.slow_distance}")
+        if self.straight and not self.max_lateral:
+            raise ValueError(f"straight {self.straight} needs a base that moves sideways; give max_lateral, or leave it out")
         return self
 
 
@@ -217,14 +221,10 @@ class RobotConfig(Section):
         `body` may lie beside the file and yet hide no other module. Raises RobotConfigError, in one sentence that
         names the file, the key and the nearest valid key.
         """
-        path = find_robot(name_or_path)
-        try:
-            robot = checked(cls, read_mapping(path, strict=False), path)
-            robot._folder = path.resolve().parent
-        except RecordError as error:
-            raise RobotConfigError(f"robot file {error}") from error
-        if _is_path(name_or_path) and str(path.resolve().parent) not in sys.path:
-            sys.path.append(str(path.resolve().parent))
+        robot, path = load_file(cls, name_or_path, "robot")
+        robot._folder = path.resolve().parent
+        if _is_path(name_or_path) and str(robot._folder) not in sys.path:
+            sys.path.append(str(robot._folder))
         return robot
 
     def load_body(self) -> Any:
@@ -266,16 +266,22 @@ class RobotConfig(Section):
         raise RobotConfigError(f"{what} of robot '{self.name}' not found; looked for {', '.join(map(str, tried))}")
 
 
-def find_robot(name_or_path: str | Path) -> Path:
-    """Return the YAML file of a robot, by its name or path. Raises RobotConfigError with the nearest known name."""
-    return find_file(name_or_path, "robot")
+FileKind: TypeAlias = Literal["robot", "team", "people"]
+"""What a YAML file describes; those that are shipped lie in a folder for each kind."""
 
 
-def find_file(name_or_path: str | Path, kind: Literal["robot", "team", "people"]) -> Path:
-    """Return the YAML file of a robot, a team or its people, by its name or path.
+def load_file(model: type[Record], name_or_path: str | Path, kind: FileKind) -> tuple[Record, Path]:
+    """Read a YAML file by its name (from the source tree or the installed share) or by its path; return what it holds, and
+    where it lies. Raises RobotConfigError, in one sentence that names the file, the key and the nearest valid key."""
+    path = find_file(name_or_path, kind)
+    try:
+        return checked(model, read_mapping(path, strict=False), path), path
+    except RecordError as error:
+        raise RobotConfigError(f"{kind} file {error}") from error
 
-    Raises RobotConfigError with the nearest known name.
-    """
+
+def find_file(name_or_path: str | Path, kind: FileKind = "robot") -> Path:
+    """Return a YAML file by its name or path. Raises RobotConfigError with the nearest known name."""
     text = str(name_or_path)
     if _is_path(text):
         path = Path(os.path.expanduser(text))
