@@ -196,8 +196,13 @@ class RobotFacts:
     @property
     def speaks(self) -> bool:
         """Return whether plain text goes to a skill that speaks it."""
+        return bool(self.speaking)
+
+    @property
+    def speaking(self) -> frozenset[str]:
+        """Return the functions that speak aloud."""
         named = self.skills.text_skill if isinstance(self.skills, SkillRegistry) else None
-        return named is not None or any(skill.speaks_text for skill in self.skills)
+        return frozenset(skill.name for skill in self.skills if skill.speaks_text or skill is named)
 
     @property
     def deciding(self) -> frozenset[str]:

@@ -15,6 +15,7 @@ from layered_kit import Asked, Says, ScriptedModel
 from bench.dry_run import ANY_ROBOT
 from bench.virtual_clock import VirtualClock
 from function_tokens.mapper import Mapper, Refusal
+from planners.models.base import Image
 from planners.people import People, Person, read_reply
 from planners.prompts.blocks import Layer
 from planners.prompts.prompt import CallReport, RobotFacts
@@ -44,7 +45,13 @@ def say(person: str, text: str) -> SkillReturn:
     """Say something to a person."""
 
 
-MAPPER = Mapper(ANY_ROBOT, SkillRegistry([f.__robot_skill__ for f in (navigate_to, pick_up, say)]))  # type: ignore[attr-defined]
+@robot_skill("announce", subsystem="voice", nominal_s=5.0, stop_s=0.0, speaks_text=True)
+def announce(text: str) -> SkillReturn:
+    """Say something aloud."""
+
+
+_SKILLS = (navigate_to, pick_up, say, announce)
+MAPPER = Mapper(ANY_ROBOT, SkillRegistry([f.__robot_skill__ for f in _SKILLS]))  # type: ignore[attr-defined]
 
 
 class View:
@@ -55,6 +62,10 @@ class View:
             name, "A robot.", list(MAPPER.registry), abilities=Abilities(speed_m_s=0.5, arms=1, payload_kg=2.0)
         )
         self.steady_now = now
+        self.pictures: Sequence[Image] = ()
+
+    def images(self) -> Sequence[Image]:
+        return self.pictures
 
     def observation(self) -> None:
         return None
@@ -132,6 +143,8 @@ class Office:
         self.ended: list[tuple[int, str]] = []
         self.fails: dict[str, str] = {}
         """Why a call by this text fails, once."""
+        self.busy: dict[str, int] = {}
+        """How often a call by this text finds that its robot does something else."""
         self.takes: dict[str, float] = {}
         """How long a call by this text takes [s]."""
         self.lost: set[str] = set()
@@ -212,6 +225,10 @@ class Office:
         call = Call(robot, skill, arguments, self.clock.now())
         if skill == "ask" and not robot:
             self._ask_person(call)
+            return call
+        if self.busy.get(str(call), 0):
+            self.busy[str(call)] -= 1
+            call.end(Outcome.REFUSED, self.clock.now(), int(CallCode.SUBSYSTEM_HELD), f"{robot} does something else")
             return call
         self.calls.append(call)
         self.clock.call_later(self.takes.get(str(call), CALL_S), partial(self._perform, call, self.fails.pop(str(call), "")))

@@ -3,13 +3,16 @@
 
 from __future__ import annotations
 
+import io
 import json
 import time
 from typing import Any
 
 import pytest
+from PIL import Image as Pillow
 from team_kit import Office, assigned, ends, steps
 
+from planners.models.base import Image
 from planners.models.model_call import AnswerError
 from planners.people import Person
 from planners.prompts.blocks import Layer
@@ -127,6 +130,29 @@ def test_what_is_malformed_is_repaired_once_and_then_named() -> None:
     broken = Office({Layer.PLANNER: ["no JSON"] * 20}).run()
     code, why = ends(broken)
     assert code == TaskCode.TURN_LIMIT and "the planner wrote nothing that can be used" in why and not broken.calls
+
+
+def test_the_perceiver_alone_sees_what_the_robots_cameras_show() -> None:
+    buffer = io.BytesIO()
+    Pillow.new("RGB", (8, 8), "red").save(buffer, format="PNG")
+    office = Office({Layer.PLANNER: [steps("x()")], Layer.ASSIGNER: [assigned("dog")]})
+    office.views["dog"].pictures = [Image(buffer.getvalue(), 0.0)]
+    office.run()
+    (looked,) = office.prompts(Layer.PERCEIVER)
+    assert looked.blocks["IMAGES"] == [{"robot": "dog"}]
+    seen = {asked.layer: asked.request.messages[-1].images for asked in office.model.questions}
+    assert seen.pop(Layer.PERCEIVER) == tuple(office.views["dog"].pictures) and not any(seen.values())
+
+
+@pytest.mark.parametrize(("times", "plans"), [(10, 1), (40, 2)])
+def test_a_busy_robot_is_waited_for_and_no_plan_is_spent_on_it_until_it_is_too_late(times: int, plans: int) -> None:
+    says = {Layer.PLANNER: [steps("x()"), steps("x()", first=2)], Layer.ASSIGNER: [assigned("dog"), assigned("base", first=2)]}
+    office = Office({**says, "REVIEW": [] if plans == 1 else [NOT_DONE]})
+    office.busy = {"dog.navigate_to(lab)": times}
+    office.run()
+    assert ends(office)[0] == 0 and len(office.prompts(Layer.PLANNER)) == plans
+    (call,) = office.calls
+    assert call.robot == ("dog" if plans == 1 else "base") and call.began_s >= (50.0 if plans == 1 else 115.0)
 
 
 def test_steps_for_what_no_robot_has_are_refused_before_anybody_validates_them() -> None:
@@ -274,7 +300,7 @@ def test_somebody_whom_the_validator_does_not_want_asked_is_not_asked_instead() 
     ).run()
     (why, *_) = office.prompts(Layer.PLANNER)[1].blocks["FEEDBACK"]
     assert "Li named Bo; the validator rejected that: dog holds nothing" in why
-    assert ends(office)[0] == 0 and [text for who, text in office.requests() if who == "Bo"][0] == "Please sign."
+    assert ends(office)[0] == 0 and next(text for who, text in office.requests() if who == "Bo") == "Please sign."
 
 
 def test_an_assigner_who_gives_up_without_a_planner_says_why() -> None:
@@ -329,6 +355,16 @@ def test_what_is_private_or_not_said_stands_in_no_prompt_and_reaches_nobody_else
     mine = Office({Layer.PLANNER: [steps("x()")], Layer.ASSIGNER: [assigned("dog")]}, sender="Li", before=before).run()
     assert "4711" in mine.all_text(), "the person's own task may use it"
     assert not any("4711" in told for told in mine.notices())
+
+
+def test_no_robot_says_aloud_what_somebody_said_in_private() -> None:
+    calls = [f'announce(text="{text}")' for text in ("Li has a secret appointment", "Room 4711, please", "Please come")]
+    office = Office(
+        {Layer.PLANNER: [steps("a()")] * 2, Layer.ASSIGNER: [assigned("dog", calls=[call]) for call in calls]},
+        before=lambda people: people.hear("Li", "I have a secret appointment at 4711", private=True),
+        sender="Li",
+    ).run()
+    assert ends(office)[0] == 0 and [str(call) for call in office.calls] == ["dog.announce(Please come)"]
 
 
 def test_no_question_and_no_proposal_holds_what_was_said_in_private() -> None:

@@ -7,13 +7,14 @@ from typing import Any, TypeVar
 
 from planners.language.choices import chosen
 from planners.language.stop_words import is_stop
-from planners.models.base import Message, ModelRequest
+from planners.models.base import Image, Message, ModelRequest
 from planners.models.model_call import AnswerError, CallEnd, ModelCall
 from planners.people import ASK, Kind, Reply
 from planners.prompts.blocks import Layer
 from planners.scene import snapshot
 from planners.strategies.closed_loop.actions import Action, read_action
 from planners.strategies.closed_loop.answers import WholeAnswer
+from planners.strategies.closed_loop.pictures import Pictures
 from planners.strategies.layered.step_planner import HOPELESS
 from planners.strategies.team.answers import (
     Answer,
@@ -27,11 +28,11 @@ from planners.strategies.team.answers import (
     Validity,
     read_answer,
 )
-from planners.strategies.team.errand import Errand, Request
+from planners.strategies.team.errand import AGAIN_S, Errand, Request
 from planners.strategies.team.prompts import Prompts
 from planners.strategies.team.toa import State, Step, check_order
 from planners.strategy import Heard, Interrupted, Observed, Paused, PlannerEvent, PlannerIO, Restarted, Resumed, RobotView, Task
-from skill_kernel.codes import ModelCode, Outcome, TaskCode
+from skill_kernel.codes import CallCode, ModelCode, Outcome, TaskCode
 from skill_kernel.config.sections import nearest, shown
 from skill_kernel.events import CallEvent, ModelEvent, ModelKind, Notice, NoticeKind
 from skill_kernel.processes.questions import MAX_CHOICE, MAX_CHOICES, MAX_QUESTION, bad_question
@@ -42,6 +43,8 @@ MAX_QUESTIONS = 2
 """Questions about one instruction."""
 LOST_ANSWERS, RETRY_S = 3, 2.0
 """Missing answers in a row that end the task, and the wait after the first [s]; after the next twice as long."""
+BUSY_S = 120.0
+"""A robot that does something else is tried again for so long."""
 SHOWN_WHY = 300
 PRIVATE = "(private)"
 
@@ -180,6 +183,7 @@ class TeamPlanning:
         schema: type[A],
         heard: Callable[[A], None],
         check: Callable[[A], object] = lambda answer: None,
+        images: Sequence[Image] = (),
     ) -> None:
         """Ask an agent. `check` raises AnswerError for what cannot be; the agent is shown why, and asked once more."""
         allowed, gap_s, why = self._io.allowance(layer.value)
@@ -198,7 +202,7 @@ class TeamPlanning:
 
         request = ModelRequest(
             self._prompts.system(layer),
-            (Message("user", text),),
+            (Message("user", text, tuple(images)),),
             max_output_tokens=self._io.settings["max_output_tokens"],
             deadline_s=self._io.settings["deadline_s"],
             instruction=self._task.instruction,
@@ -323,8 +327,9 @@ class TeamPlanning:
         if Layer.PERCEIVER in self._off:
             self._turn(self._plan_next())
             return
-        text = self._prompts.perceive(propose=self._standing and self._proposal is None)
-        self._ask(Layer.PERCEIVER, text, Perception, self._perceived, self._tellable)
+        pictures = Pictures.take(self._prompts.looked_at())
+        text = self._prompts.perceive(pictures, propose=self._standing and self._proposal is None)
+        self._ask(Layer.PERCEIVER, text, Perception, self._perceived, self._tellable, list(pictures.images.values()))
 
     def _tellable(self, answer: Perception) -> None:
         """Raise AnswerError for a proposal that would tell what somebody said in private."""
@@ -445,9 +450,12 @@ class TeamPlanning:
             raise AnswerError(f"{action}: {fault}")
         if not self._io.reaches(one.agent):
             raise AnswerError(f"{one.agent} is out of reach; give the step to somebody else")
-        told = [value for value in action.arguments.values() if value in self._io.people.known]
-        for person in told:
-            self._keep_private(str(person), " ".join(map(str, action.arguments.values())))
+        words = " ".join(map(str, action.arguments.values()))
+        if action.skill in self._robots[one.agent].about.speaking:
+            self._keep_private("everybody", words)
+        for person in action.arguments.values():
+            if person in self._io.people.known:
+                self._keep_private(str(person), words)
         return action
 
     def _keep_private(self, person: str, text: str) -> None:
@@ -546,8 +554,18 @@ class TeamPlanning:
         if step.action is None:
             ended, named = partial(self._ended, step), partial(self._instead, step)
             self._errands[step.number] = Errand(step, self._io, self._held, ended, named)
+        else:
+            self._have_done(step, step.action, self._io.clock.now() + BUSY_S)
+
+    def _have_done(self, step: Step, action: Action, by_s: float) -> None:
+        """Have a robot do a step. One that does something for somebody else is waited for until `by_s`."""
+        if step.state is not State.RUNNING or self._over:
+            return
+        if self._held():
+            self._io.clock.call_later(AGAIN_S, partial(self._have_done, step, action, by_s))
         elif self._io.reaches(step.agent):
-            self._io.call(step.action.skill, step.agent, **step.action.arguments).then(partial(self._called, step))
+            called = partial(self._called, step, action, by_s)
+            self._io.call(action.skill, step.agent, **action.arguments).then(called)
         else:
             self._ended(step, False, f"{step.agent} is out of reach")
 
@@ -561,7 +579,11 @@ class TeamPlanning:
     def _held(self) -> bool:
         return self._paused or self._void
 
-    def _called(self, step: Step, call: CallEvent) -> None:
+    def _called(self, step: Step, action: Action, by_s: float, call: CallEvent) -> None:
+        busy = call.outcome is Outcome.REFUSED and call.error_code == CallCode.SUBSYSTEM_HELD
+        if busy and self._io.clock.now() + AGAIN_S <= by_s:
+            self._io.clock.call_later(AGAIN_S, partial(self._have_done, step, action, by_s))
+            return
         told = f"{call.outcome_name}: {shown(call.told, SHOWN_WHY)}" if call.told else call.outcome_name
         self._ended(step, call.outcome is Outcome.DONE, told)
 

@@ -5,20 +5,20 @@ These are the blocks of each message, in this order; one without items is left o
 
 manager, at first       TASK, CLARIFIED, ROBOTS, PEOPLE, SAID, MEMORY, and CLARIFY
 manager, afterwards     TASK, CLARIFIED, MEMORY, PERCEPTION, PLAN, FEEDBACK, and REVIEW
-perceiver               TASK, CLARIFIED, ROBOTS, PEOPLE, SAID, MEMORY, OBSERVATION, PERCEPTION, REFLECTION, PLAN, FEEDBACK,
-                        SETTLED, and PROPOSE for a standing order
+perceiver               TASK, CLARIFIED, ROBOTS, PEOPLE, SAID, MEMORY, IMAGES, OBSERVATION, PERCEPTION, REFLECTION, PLAN,
+                        FEEDBACK, SETTLED, and PROPOSE for a standing order
 planner                 TASK, CLARIFIED, ROBOTS, PEOPLE, MEMORY, PERCEPTION, REFLECTION, PLAN, FEEDBACK, NUMBER
 assigner                TASK, CLARIFIED, ROBOTS, PEOPLE, MEMORY, PERCEPTION, REFLECTION, PLAN, FEEDBACK, STEPS
 validator               TASK, CLARIFIED, ROBOTS, PEOPLE, MEMORY, PERCEPTION, REFLECTION, PLAN, ASSIGNED
 
 ROBOTS holds one {"robot", …abilities, "state"} each, with state free, busy or out of reach; PEOPLE one {"person",
-"about", "place"}; SAID one {"person", "said", "ago_s"}; OBSERVATION one {"robot", …its fields}; PLAN one {"step",
-"skill", "dep", "agent", "state", "told"} a step so far, and before it DONE the calls that ended before the planner was
-started anew; STEPS one {"step", "skill", "dep"} to be assigned; ASSIGNED one {"step", "dep", "agent", "call", "why"};
-CLARIFIED one {"question", "answer"}; REFLECTION one {"flag", "thought", "summary"}; NUMBER is what new steps begin
-with; all else texts. Without a perceiver planner and assigner are shown SAID and OBSERVATION themselves; without a
-planner the assigner is shown NUMBER and no STEPS. What a person said in private is shown in that person's own tasks
-alone.
+"about", "place"}; SAID one {"person", "said", "ago_s"}; IMAGES one {"robot"} a picture, in their order; OBSERVATION one
+{"robot", …its fields}; PLAN one {"step", "skill", "dep", "agent", "state", "told"} a step so far, and before it DONE
+the calls that ended before the planner was started anew; STEPS one {"step", "skill", "dep"} to be assigned; ASSIGNED
+one {"step", "dep", "agent", "call", "why"}; CLARIFIED one {"question", "answer"}; REFLECTION one {"flag", "thought",
+"summary"}; NUMBER is what new steps begin with; all else texts. Without a perceiver planner and assigner are shown SAID
+and OBSERVATION themselves; without a planner the assigner is shown NUMBER and no STEPS. What a person said in private
+is shown in that person's own tasks alone.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -26,12 +26,15 @@ from typing import Any
 
 from planners.prompts.blocks import Layer, block, front, text_beside
 from planners.prompts.prompt import DATA, LEFT_OUT, RobotFacts, compose, described, functions, observed, remembered, task
+from planners.strategies.closed_loop.pictures import Pictures
 from planners.strategies.team.answers import Review
 from planners.strategies.team.toa import State, Step, ToaGraph
 from planners.strategy import PlannerIO, RobotView, Task
 
 SHOWN_AGENTS, SHOWN_SAID, SHOWN_WHY = 20, 12, 6
 """Robots or people of a prompt at most, those that the task names first, and the newest sayings and reasons."""
+SHOWN_PICTURES = 6
+"""Pictures of a prompt at most; each is as long as a page of text."""
 SHOWN_DONE = 60
 """The newest calls of the task from before its planner started anew, and the newest steps beside those that run or wait."""
 ROBOT = "robot"
@@ -87,13 +90,19 @@ class Prompts:
         known = (remembered(self.memory), self._perceived(), self._plan(), self._feedback())
         return compose(self._asked(), *known, block("REVIEW", ["is the task done?"]))
 
-    def perceive(self, *, propose: bool) -> str:
+    def looked_at(self) -> dict[str, RobotView]:
+        """Return the robots whose cameras the perceiver looks through: the first of them that have a picture."""
+        seen = [name for name in self._first(self._robots) if self._robots[name].images()]
+        return {name: self._robots[name] for name in seen[:SHOWN_PICTURES]}
+
+    def perceive(self, pictures: Pictures, *, propose: bool) -> str:
         """Return what the perceiver is asked; `propose`: also whether there is something to do."""
         return compose(
             self._asked(),
             self._team(),
             self._said(),
             remembered(self.memory),
+            block("IMAGES", pictures.shown(), "in the order of the pictures"),
             self._observations(),
             self._perceived(),
             self._reflected(),
