@@ -8,7 +8,7 @@ import hashlib
 import itertools
 import json
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
 from pathlib import Path
@@ -19,15 +19,15 @@ from bench.clea.pictures import Cameras
 from bench.clea.trials import DEADLINE_S, LATE_S, SOON_S, Disturbance, Setting, Trial, setting
 from bench.evaluation.propositions import Moment
 from bench.evaluation.trace import Recorder, Trace
-from bench.evaluation.virtual_models import CONFIG, NOWHERE, WIRE_S, Models
+from bench.evaluation.virtual_models import WIRE_S, Models
 from bench.simulated_model.service import SimulatedModel
 from bench.simulated_model.table import Table
+from bench.virtual_call import VirtualCall
 from bench.virtual_clock import VirtualClock
+from bench.virtual_door import VirtualDoor, settings_of
 from function_tokens.mapper import Mapper, Refusal
 from function_tokens.markup import value_text
-from function_tokens.parsing.tokens import FunctionToken
 from function_tokens.routines import RoutineStore
-from planners.learned import LearnedStore
 from planners.models.base import Image, ModelRequest
 from planners.models.model_call import AnswerEnd, Handle
 from planners.people import People
@@ -35,10 +35,9 @@ from planners.prompts.blocks import Layer
 from planners.prompts.prompt import GrammarOptions, RobotFacts
 from planners.scene import Present
 from planners.strategies.closed_loop.strategy import ClosedLoop
-from planners.strategy import Judge, Observed, Planning, Report, StreamHandle, Task, TeamStrategy
-from skill_kernel.clock import Clock
+from planners.strategy import Observed, Planning, StreamHandle, Task, TeamStrategy
 from skill_kernel.codes import CallCode, Outcome
-from skill_kernel.events import CallEvent, CallKind, ModelEvent, Notice
+from skill_kernel.events import CallEvent, CallKind, ModelEvent
 from skill_kernel.observation.model import Observation
 from skill_kernel.robot import RobotConfig
 from skill_kernel.skills.registry import SkillRegistry
@@ -93,8 +92,7 @@ class VirtualTeam:
         self.table, self.cameras = table, Cameras()
         self.robots = {name: Robot(name, folder) for name in ROBOTS}
         self.strategy: TeamStrategy = ClosedLoop()
-        self.settings: dict[str, Any] = {"deadline_s": CONFIG.deadlines.answer_s, "max_output_tokens": 2048}
-        self.settings |= {p.name: p.default for p in self.strategy.parameters}
+        self.settings = settings_of(self.strategy.parameters)
 
     def perform(self, trial: Trial, seed: int, variant: str, world: Setting | None = None) -> Run:
         """Run a trial once, in the world of its seed unless another is given; what the model draws depends on trial and seed
@@ -143,41 +141,17 @@ class _View:
         return mapped.message if isinstance(mapped, Refusal) else ""
 
 
-class _Call:
-    """A `CallHandle`."""
-
-    def __init__(self) -> None:
-        self.ended: CallEvent | None = None
-        self._callbacks: list[Callable[[CallEvent], None]] = []
-
-    def then(self, callback: Callable[[CallEvent], None]) -> None:
-        if self.ended is not None:
-            callback(self.ended)
-        else:
-            self._callbacks.append(callback)
-
-    def end(self, event: CallEvent) -> None:
-        self.ended = event
-        for callback in self._callbacks:
-            callback(event)
-
-
-class _Run:
-    """One world with one task; `PlannerIO`."""
+class _Run(VirtualDoor):
+    """One world with one task."""
 
     def __init__(
         self, team: VirtualTeam, trial: Trial, world: Setting, model: SimulatedModel, settings: Mapping[str, Any]
     ) -> None:
-        self.team, self.kitchen, self.disturbance = team, world.kitchen(), world.disturbance
-        self.settings: Mapping[str, Any] = settings
         self.virtual = VirtualClock()
-        self.clock: Clock = self.virtual
-        self.judge: Judge | None = None
-        self.folder = NOWHERE
-        self.people = People(now=self.clock.now)
-        self.learned: LearnedStore | None = None
+        super().__init__(self.virtual, People(now=self.virtual.now), settings)
+        self.team, self.kitchen, self.disturbance = team, world.kitchen(), world.disturbance
         self._task = Task("p1", trial.instruction, "bench")
-        self.result = Run(Trace(asked=0.0, process_id="p1"), [])
+        self.result = Run(Trace(asked=0.0, process_id="p1"), [], self.notices)
         self._recorder = Recorder(self.result.trace)
         self._models = Models(model, team.table, self.clock, self._answered)
         self._views = {name: _View(robot, self) for name, robot in team.robots.items()}
@@ -185,16 +159,15 @@ class _Run:
         self._busy: dict[str, str] = {}
         self._actions = 0
         self._awaited = world.disturbance.kind in ("moved", "shut")
-        self._ended = False
         self._planning: Planning | None = None
 
     def run(self) -> Run:
         self._changed()
         self._planning = self.team.strategy.start_team(self._task, self._views, self)
         self._observe()
-        while not self._ended and self.virtual.now() < DEADLINE_S:
+        while not self.ended and self.virtual.now() < DEADLINE_S:
             self.virtual.run(self.virtual.now() + STEP_S)
-        if not self._ended:
+        if not self.ended:
             self._planning.close("the deadline has passed")
             self.result.trace.end = self.virtual.now()
         return self.result
@@ -203,7 +176,7 @@ class _Run:
         self._recorder.take(replace(told, stamp_s=self.clock.now()))
 
     def _observe(self) -> None:
-        if not self._ended:
+        if not self.ended:
             if self._planning is not None:
                 self._planning.on(Observed())
             self.clock.call_later(SEEN_S, self._observe)
@@ -213,8 +186,8 @@ class _Run:
 
     # -- the robots ---------------------------------------------------------------------------------------------------
 
-    def call(self, skill: str, robot: str = "", /, **arguments: Any) -> _Call:
-        handle, call_id = _Call(), f"c{next(self._ids)}"
+    def call(self, skill: str, robot: str = "", /, **arguments: Any) -> VirtualCall:
+        handle, call_id = VirtualCall(), f"c{next(self._ids)}"
         view = self._views.get(robot)
         attributes = {name: value_text(value) for name, value in arguments.items()}
         fault = f"there is no robot '{robot}'" if view is None else view.check(skill, attributes)
@@ -239,7 +212,7 @@ class _Run:
             self.clock.call_later(WIRE_S, lambda: self._begin(handle, event, attributes))
         return handle
 
-    def _begin(self, handle: _Call, event: CallEvent, given: Mapping[str, str]) -> None:
+    def _begin(self, handle: VirtualCall, event: CallEvent, given: Mapping[str, str]) -> None:
         """Start a call: the driver's side of it."""
         robot, skill = event.robot, event.function
         self.result.invalid += bool(self._views[robot].check(skill, given))
@@ -250,7 +223,7 @@ class _Run:
         self._actions += 1
         self._disturb(self._actions, takes_s)
 
-    def _end(self, handle: _Call, event: CallEvent, given: Mapping[str, str], why: str) -> None:
+    def _end(self, handle: VirtualCall, event: CallEvent, given: Mapping[str, str], why: str) -> None:
         del self._busy[event.robot]
         why = why or self.kitchen.attempt(event.robot, event.function, given)
         if not why:
@@ -258,7 +231,7 @@ class _Run:
         ended = replace(event, kind=CallKind.ENDED, outcome=Outcome.FAILED if why else Outcome.DONE, message=why)
         self._tell(handle, replace(ended, error_code=int(CallCode.SKILL_FAILED)) if why else ended)
 
-    def _tell(self, handle: _Call, ended: CallEvent) -> None:
+    def _tell(self, handle: VirtualCall, ended: CallEvent) -> None:
         ended = replace(ended, stamp_s=self.clock.now())
         self._recorder.take(ended)
         handle.end(ended)
@@ -272,18 +245,12 @@ class _Run:
             self.clock.call_later(late, partial(self._happen, what))
 
     def _happen(self, what: Disturbance) -> None:
-        if self._awaited and not self._ended and what.can(self.kitchen):
+        if self._awaited and not self.ended and what.can(self.kitchen):
             self._awaited = False
             self.result.happened.append((self.clock.now(), what.happen(self.kitchen)))
             self._changed()
 
     # -- PlannerIO ----------------------------------------------------------------------------------------------------
-
-    def thinks(self, role: str) -> bool:
-        return True
-
-    def allowance(self, role: str) -> tuple[bool, float, str]:
-        return True, 0.0, ""
 
     def ask(
         self,
@@ -300,28 +267,6 @@ class _Run:
     def reaches(self, robot: str) -> bool:
         return robot in self.team.robots
 
-    def recollect(self, then: Callable[[Sequence[str]], None]) -> None:
-        then(())
-
-    def work(self, work: Callable[[], Any], then: Callable[[Any], None]) -> None:
-        value = work()
-        self.clock.call_later(0.0, lambda: then(value))
-
-    def open(self, turn: int) -> StreamHandle:
-        raise NotImplementedError("a team has no streams")
-
-    def perform(self, tokens: Iterable[FunctionToken]) -> StreamHandle:
-        raise NotImplementedError("a team has no streams")
-
-    def stop(self, why: str, then: Callable[[], None]) -> None:
-        self.clock.call_later(WIRE_S, then)
-
-    def report(self, report: Report) -> None:
-        if isinstance(report, Notice):
-            self.result.notices.append((self.clock.now(), report.layer, report.text))
-
-    def finish(self, code: int = 0, why: str = "") -> None:
-        if not self._ended:
-            self._ended = True
-            trace = self.result.trace
-            trace.end, trace.status, trace.code, trace.message = self.clock.now(), "FAILED" if code else "SUCCESS", code, why
+    def finished(self, code: int, why: str) -> None:
+        trace = self.result.trace
+        trace.end, trace.status, trace.code, trace.message = self.clock.now(), "FAILED" if code else "SUCCESS", code, why

@@ -5,31 +5,30 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from bench.evaluation.propositions import Moment
 from bench.evaluation.trace import Recorder, Trace
-from bench.evaluation.virtual_models import CONFIG, NOWHERE, WIRE_S
 from bench.office.judging import moment
 from bench.office.people import meant
-from bench.office.simulator import Done, Handle, OfficeSimulator, Request
+from bench.office.simulator import Done, OfficeSimulator, Request
 from bench.office.tasks import Task
 from bench.office.world import Layout
+from bench.virtual_call import VirtualCall
 from bench.virtual_clock import VirtualClock
-from function_tokens.parsing.tokens import FunctionToken
-from planners.learned import LearnedStore
+from bench.virtual_door import VirtualDoor
 from planners.models.base import ModelRequest
 from planners.models.model_call import AnswerEnd, Model
 from planners.models.model_call import Handle as Asked
 from planners.people import ASK, ENDED, REQUEST
 from planners.prompts.blocks import Layer
-from planners.strategy import Judge, Planning, Report, StreamHandle, TeamStrategy
+from planners.strategy import Planning, StreamHandle, TeamStrategy
 from planners.strategy import Task as Given
 from skill_kernel.clock import Clock
 from skill_kernel.codes import Outcome
-from skill_kernel.events import CallEvent, ModelEvent, Notice
+from skill_kernel.events import CallEvent, ModelEvent
 
 DEADLINE_S = 7200.0
 STEP_S = 5.0
@@ -68,8 +67,8 @@ def memory_lines(layout: Layout, instruction: str) -> Iterator[str]:
             yield f"{name}, {item.owner}'s {item.kind.replace('_', ' ')}, was last seen {layout.at_first[name]}"
 
 
-class Process:
-    """One task in an office; `PlannerIO`. `model` answers all roles."""
+class Process(VirtualDoor):
+    """One task in an office. `model` answers all roles."""
 
     def __init__(
         self,
@@ -79,14 +78,10 @@ class Process:
         process_id: str = "p1",
         keep_prompts: bool = True,
     ) -> None:
-        self.office, self.task, self.settings = office, task, settings
-        self.clock: Clock = office.clock
-        self.judge: Judge | None = None
-        self.people, self.folder = office.people, NOWHERE
-        self.learned: LearnedStore | None = None
+        super().__init__(office.clock, office.people, settings, process_id)
+        self.office, self.task = office, task
         self.model: Model | None = None
-        self.result = Run(task, Trace(asked=office.clock.now(), process_id=process_id))
-        self.process_id, self.ended = process_id, False
+        self.result = Run(task, Trace(asked=office.clock.now(), process_id=process_id), notices=self.notices)
         self._recorder = Recorder(self.result.trace)
         self._planning: Planning | None = None
         self._keep_prompts, self._models_s = keep_prompts, 0.0
@@ -124,12 +119,6 @@ class Process:
 
     # -- PlannerIO ----------------------------------------------------------------------------------------------------
 
-    def thinks(self, role: str) -> bool:
-        return True
-
-    def allowance(self, role: str) -> tuple[bool, float, str]:
-        return True, 0.0, ""
-
     def ask(
         self,
         role: str,
@@ -158,24 +147,14 @@ class Process:
         lines = tuple(memory_lines(self.office.world.layout, self.task.instruction))
         self.clock.call_later(0.0, lambda: then(lines))
 
-    def work(self, work: Callable[[], Any], then: Callable[[Any], None]) -> None:
-        value = work()
-        self.clock.call_later(0.0, lambda: then(value))
-
-    def open(self, turn: int) -> StreamHandle:
-        raise NotImplementedError("a team has no streams")
-
-    def perform(self, tokens: Iterable[FunctionToken]) -> StreamHandle:
-        raise NotImplementedError("a team has no streams")
-
-    def call(self, skill: str, robot: str = "", /, **arguments: Any) -> Handle:
+    def call(self, skill: str, robot: str = "", /, **arguments: Any) -> VirtualCall:
         if skill == ASK and not robot:
             return self._ask_person(**arguments)
         return self.office.call(self.process_id, skill, robot, arguments, self._tell)
 
     def _ask_person(
         self, person: str = "", text: str = "", choices: Sequence[str] = (), within: float = 120.0, why: str = ""
-    ) -> Handle:
+    ) -> VirtualCall:
         person = person or self.task.sender
         is_request = tuple(choices) in (REQUEST, ENDED)
         answer = None if is_request else lambda question: meant(self.task, question, choices)
@@ -186,18 +165,9 @@ class Process:
     def reaches(self, robot: str) -> bool:
         return robot in self.office.views and robot not in self.office.unreachable
 
-    def stop(self, why: str, then: Callable[[], None]) -> None:
-        self.clock.call_later(WIRE_S, then)
-
-    def report(self, report: Report) -> None:
-        if isinstance(report, Notice):
-            self.result.notices.append((self.clock.now(), report.layer, report.text))
-
-    def finish(self, code: int = 0, why: str = "") -> None:
-        if not self.ended:
-            self.ended = True
-            trace = self.result.trace
-            trace.end, trace.status, trace.code, trace.message = (self.clock.now(), "FAILED" if code else "SUCCESS", code, why)
+    def finished(self, code: int, why: str) -> None:
+        trace = self.result.trace
+        trace.end, trace.status, trace.code, trace.message = (self.clock.now(), "FAILED" if code else "SUCCESS", code, why)
 
     def _tell(self, event: CallEvent) -> None:
         self.result.refused += event.outcome is Outcome.REFUSED
@@ -205,12 +175,6 @@ class Process:
         if self._planning is not None and not self.ended:
             planning = self._planning
             self._timed(lambda: planning.on(event))
-
-
-def settings_of(strategy: TeamStrategy, **own: Any) -> dict[str, Any]:
-    """Return a strategy's settings with some of one's own."""
-    given: dict[str, Any] = {"deadline_s": CONFIG.deadlines.answer_s, "max_output_tokens": 2048}
-    return given | {p.name: p.default for p in strategy.parameters} | own
 
 
 MakeModel = Callable[[Clock, Callable[[ModelEvent], None]], Model]

@@ -18,7 +18,7 @@ from bench.evaluation.propositions import evaluate
 from bench.evaluation.virtual_models import Models
 from bench.office.families import FAMILIES, Binder, UnfitError
 from bench.office.layout import drawn
-from bench.office.run import DEADLINE_S, STEP_S, Process, settings_of
+from bench.office.run import DEADLINE_S, STEP_S, Process
 from bench.office.simulator import OfficeSimulator
 from bench.office.tasks import Task, criterion
 from bench.office.vocabulary import PEOPLE, PROFILES
@@ -27,6 +27,7 @@ from bench.simulated_model.service import SimulatedModel
 from bench.simulated_model.table import load_table
 from bench.simulated_model.where import default_table
 from bench.virtual_clock import VirtualClock
+from bench.virtual_door import settings_of
 from planners.strategies.team.strategy import Team
 
 ROBOTS, STAFF, TASKS, ROUNDS = 50, 200, 20, 5
@@ -67,7 +68,7 @@ def rounds(number: int, at_once: int) -> Iterator[Round]:
         office = OfficeSimulator(Office(layout), clock)
         processes = []
         for n, task in enumerate(_tasks(layout, seed, at_once)):
-            process = Process(office, task, settings_of(strategy), f"p{n}", keep_prompts=False)
+            process = Process(office, task, settings_of(strategy.parameters), f"p{n}", keep_prompts=False)
             process.model = Models(SimulatedModel(table.with_options(seed=n)), table, clock, process.hear)
             processes.append((process, task))
         for process, _ in processes:

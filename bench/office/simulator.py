@@ -19,6 +19,7 @@ from bench.office.people import ANSWER_S, DEED_S, DONE, reply
 from bench.office.skills import SKILLS, skills_of, takes_s
 from bench.office.vocabulary import PLACES, Profile
 from bench.office.world import Code, Deed, Failure, Office
+from bench.virtual_call import VirtualCall
 from bench.virtual_clock import VirtualClock
 from function_tokens.routines import RoutineStore
 from planners.models.base import Image
@@ -111,26 +112,6 @@ class View:
         return self._prompts[make]
 
 
-class Handle:
-    """A `CallHandle`."""
-
-    def __init__(self) -> None:
-        self.ended: CallEvent | None = None
-        self._callbacks: list[Callable[[CallEvent], None]] = []
-
-    def then(self, callback: Callable[[CallEvent], None]) -> None:
-        if self.ended is not None:
-            callback(self.ended)
-        else:
-            self._callbacks.append(callback)
-
-    def end(self, event: CallEvent) -> None:
-        if self.ended is None:
-            self.ended = event
-            for callback in self._callbacks:
-                callback(event)
-
-
 @dataclass(frozen=True)
 class Done:
     """Hold something that was attempted for a process: by whom, since when and until when [s], and why it failed."""
@@ -197,9 +178,9 @@ class OfficeSimulator:
 
     def call(
         self, process_id: str, skill: str, robot: str, given: Mapping[str, Any], tell: Callable[[CallEvent], None]
-    ) -> Handle:
+    ) -> VirtualCall:
         """Have a robot perform a skill; `tell` hears start and end."""
-        handle = Handle()
+        handle = VirtualCall()
         event = self._event(process_id, skill, robot, given)
         view = self.views.get(robot)
         texts = {name: str(value) for name, value in given.items()}
@@ -219,7 +200,7 @@ class OfficeSimulator:
         self.clock.call_later(WIRE_S, partial(self._begin, handle, event, texts, tell))
         return handle
 
-    def _begin(self, handle: Handle, event: CallEvent, given: dict[str, str], tell: Callable[[CallEvent], None]) -> None:
+    def _begin(self, handle: VirtualCall, event: CallEvent, given: dict[str, str], tell: Callable[[CallEvent], None]) -> None:
         tell(replace(event, stamp_s=self.clock.now()))
         self.world.now_s = self.clock.now()
         robot, profile = event.robot, self.world.layout.robots[event.robot]
@@ -228,7 +209,7 @@ class OfficeSimulator:
         self.clock.call_later(lasts, partial(self._perform, handle, event, given, tell, self.clock.now()))
 
     def _perform(
-        self, handle: Handle, event: CallEvent, given: dict[str, str], tell: Callable[[CallEvent], None], began_s: float
+        self, handle: VirtualCall, event: CallEvent, given: dict[str, str], tell: Callable[[CallEvent], None], began_s: float
     ) -> None:
         self.world.now_s = self.clock.now()
         del self._busy[event.robot]
@@ -262,9 +243,9 @@ class OfficeSimulator:
         within_s: float,
         answer: Callable[[str], str] | None,
         tell: Callable[[CallEvent], None],
-    ) -> Handle:
+    ) -> VirtualCall:
         """Ask a person. `answer` says what is answered to a question about the task; None for a request to do something."""
-        handle = Handle()
+        handle = VirtualCall()
         given = {"person": person, "text": text, "choices": list(choices)}
         event = self._event(process_id, "ask", "", given)
         if why := self.people.refusal(person):
@@ -316,7 +297,7 @@ class OfficeSimulator:
 
     def _said(
         self,
-        handle: Handle,
+        handle: VirtualCall,
         event: CallEvent,
         tell: Callable[[CallEvent], None],
         number: int,
@@ -335,7 +316,7 @@ class OfficeSimulator:
         said = replace(event, kind=CallKind.ENDED, outcome=Outcome.DONE, message=text, value_json=json.dumps(value))
         self._end(handle, said, tell)
 
-    def _silent(self, handle: Handle, event: CallEvent, tell: Callable[[CallEvent], None], person: str) -> None:
+    def _silent(self, handle: VirtualCall, event: CallEvent, tell: Callable[[CallEvent], None], person: str) -> None:
         self.people.closed(person)
         code, why = int(AskCode.NO_ANSWER), "nobody answered in time"
         self._end(handle, replace(event, kind=CallKind.ENDED, outcome=Outcome.FAILED, error_code=code, error_msg=why), tell)
@@ -353,7 +334,7 @@ class OfficeSimulator:
             channels=("body",) if robot else (),
         )
 
-    def _end(self, handle: Handle, event: CallEvent, tell: Callable[[CallEvent], None]) -> None:
+    def _end(self, handle: VirtualCall, event: CallEvent, tell: Callable[[CallEvent], None]) -> None:
         event = replace(event, stamp_s=self.clock.now())
         tell(event)
         handle.end(event)

@@ -14,10 +14,11 @@ from bench.evaluation.virtual_models import Models
 from bench.office.collection import held_out, load
 from bench.office.measures import line
 from bench.office.react import TeamReact
-from bench.office.run import MakeModel, perform, settings_of
+from bench.office.run import MakeModel, perform
 from bench.simulated_model.service import SimulatedModel
 from bench.simulated_model.table import Table, load_table
 from bench.simulated_model.where import default_table
+from bench.virtual_door import settings_of
 from planners.models.base import CancelToken, ModelClient, ModelError, ModelRequest, TextDelta, Usage, used
 from planners.models.model_call import AnswerEnd, Handle
 from planners.prompts.blocks import Layer
@@ -67,7 +68,7 @@ def work(job: Job) -> dict[str, Any]:
     task, strategy = _tasks()[job.task], strategy_of(job.variant)
     number = int.from_bytes(hashlib.sha256(f"office {job.task} {job.run}".encode()).digest()[:4], "big")
     begun = time.perf_counter()
-    run = perform(task, strategy, settings_of(strategy, **VARIANTS[job.variant]), _model(job.model, number))
+    run = perform(task, strategy, settings_of(strategy.parameters, **VARIANTS[job.variant]), _model(job.model, number))
     wall_s = round(time.perf_counter() - begun, 3)
     return {**job.key, "held_out": job.task in held_out(), **line(run), "wall_s": wall_s}
 

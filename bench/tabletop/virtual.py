@@ -16,7 +16,9 @@ from typing import Any
 from bench.evaluation.propositions import Moment, Report, evaluate
 from bench.tabletop.person import MOST, REMEMBER, YES, correction, is_offer
 from bench.tabletop.tasks import Trial
+from bench.virtual_call import VirtualCall
 from bench.virtual_clock import VirtualClock
+from bench.virtual_door import VirtualDoor, settings_of
 from function_tokens.mapper import Mapper, Refusal
 from function_tokens.markup import value_text
 from function_tokens.routines import RoutineStore
@@ -31,8 +33,7 @@ from planners.prompts.prompt import GrammarOptions, RobotFacts
 from planners.scene import Present
 from planners.strategies.console.api import SkillCall
 from planners.strategies.console.strategy import Console
-from planners.strategy import Judge, Planning, Task
-from planners.strategy import Report as Told
+from planners.strategy import Planning, Task
 from skill_kernel.clock import Clock
 from skill_kernel.codes import CallCode, Outcome
 from skill_kernel.events import CallEvent, CallKind
@@ -212,46 +213,12 @@ class _View:
         return make(self.about)
 
 
-class _Call:
-    """A `CallHandle`."""
-
-    def __init__(self) -> None:
-        self.ended: CallEvent | None = None
-        self._callbacks: list[Callable[[CallEvent], None]] = []
-
-    def then(self, callback: Callable[[CallEvent], None]) -> None:
-        if self.ended is not None:
-            callback(self.ended)
-        else:
-            self._callbacks.append(callback)
-
-    def end(self, event: CallEvent) -> None:
-        self.ended = event
-        for callback in self._callbacks:
-            callback(event)
-
-
-class _Io:
-    """`PlannerIO` of what follows one sentence."""
-
-    judge: Judge | None = None
+class _Io(VirtualDoor):
+    """The door of what follows one sentence."""
 
     def __init__(self, at: _AtTable, process_id: str) -> None:
-        self._at, self.process_id = at, process_id
-        self.clock: Clock = at.clock
-        self.folder, self.learned, self.people = at.folder / "console", at.learned, People()
-        self.settings: Mapping[str, Any] = {
-            "deadline_s": 60.0,
-            "max_output_tokens": 2048,
-            **{p.name: p.default for p in at.strategy.parameters},
-        }
-        self.ended = False
-
-    def thinks(self, role: str) -> bool:
-        return True
-
-    def allowance(self, role: str) -> tuple[bool, float, str]:
-        return self._at.model.allowance(self.process_id, role)
+        super().__init__(at.clock, People(), settings_of(at.strategy.parameters, deadline_s=60.0), process_id)
+        self._at, self.folder, self.learned = at, at.folder / "console", at.learned
 
     def ask(
         self,
@@ -265,15 +232,8 @@ class _Io:
         self._at.result.asked += 1
         return self._at.model.ask(Layer(role), self.process_id, request, on_text, on_end)
 
-    def recollect(self, then: Callable[[Sequence[str]], None]) -> None:
-        then(())
-
-    def work(self, work: Callable[[], Any], then: Callable[[Any], None]) -> None:
-        value = work()
-        self.clock.call_later(0.0, lambda: None if self.ended else then(value))
-
-    def call(self, skill: str, robot: str = "", /, **arguments: Any) -> _Call:
-        handle = _Call()
+    def call(self, skill: str, robot: str = "", /, **arguments: Any) -> VirtualCall:
+        handle = VirtualCall()
         fault = _View(self._at).check(skill, {name: value_text(value) for name, value in arguments.items()})
         event = CallEvent(
             kind=CallKind.ENDED, process_id=self.process_id, function=skill, args_json=json.dumps(arguments), robot=ROBOT
@@ -299,23 +259,9 @@ class _Io:
         self.clock.call_later(AT_ONCE_S if fault else TAKES_S.get(skill, AT_ONCE_S), end)
         return handle
 
-    def open(self, turn: int) -> Any:
-        raise NotImplementedError("a console has no streams")
-
-    def perform(self, tokens: Any) -> Any:
-        raise NotImplementedError("a console has no streams")
-
     def reaches(self, robot: str) -> bool:
         return True
 
-    def stop(self, why: str, then: Callable[[], None]) -> None:
-        self.clock.call_later(0.0, then)
-
-    def report(self, report: Told) -> None:
-        pass
-
-    def finish(self, code: int = 0, why: str = "") -> None:
-        if not self.ended:
-            self.ended = True
-            if code:
-                self._at.result.ended.append(why)
+    def finished(self, code: int, why: str) -> None:
+        if code:
+            self._at.result.ended.append(why)

@@ -10,12 +10,13 @@ import pytest
 from bench.evaluation.virtual_models import Models
 from bench.office.collection import AMBIGUOUS, BASIC, DYNAMIC, HELD_OUT, held_out, load
 from bench.office.measures import line, unvalidated
-from bench.office.run import Run, perform, settings_of
+from bench.office.run import Run, perform
 from bench.office.tasks import Task
 from bench.office.variants import VARIANTS, ClientModels, strategy_of
 from bench.simulated_model.service import SimulatedModel, serve
 from bench.simulated_model.table import load_table
 from bench.simulated_model.where import default_table
+from bench.virtual_door import settings_of
 from planners.models.base import Surroundings
 from planners.models.config import parse_spec
 from planners.models.factory import make_client
@@ -27,7 +28,7 @@ def run(task: Task, variant: str = "team", seed: int = 1) -> Run:
     """Run a task once."""
     table = TABLE.with_options(seed=seed)
     strategy = strategy_of(variant)
-    settings = settings_of(strategy, **VARIANTS[variant])
+    settings = settings_of(strategy.parameters, **VARIANTS[variant])
     return perform(task, strategy, settings, lambda clock, hear: Models(SimulatedModel(table), table, clock, hear))
 
 
@@ -100,7 +101,7 @@ def test_real_client_is_asked_over_its_protocol() -> None:
     with serve(quick) as server:
         client = make_client(parse_spec(f"openai:planner@{server.openai_url}"), surroundings=Surroundings(environ={}))
         make_model = lambda clock, hear: ClientModels(client, clock, hear)  # noqa: E731 - a word for it
-        done = perform(some("basic", 1)[0], strategy, settings_of(strategy), make_model)
+        done = perform(some("basic", 1)[0], strategy, settings_of(strategy.parameters), make_model)
         client.close()
     assert done.trace.status and len(done.trace.answers) >= 5
     assert all(answer.prompt_tokens > 100 and answer.completion_tokens > 0 for answer in done.trace.answers)
