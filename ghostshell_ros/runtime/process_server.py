@@ -4,7 +4,7 @@ state, their questions and their history on disk."""
 
 import secrets
 from abc import abstractmethod
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import partial
 
 from ghostshell.action import RunTask
@@ -18,7 +18,7 @@ from ghostshell_ros.runtime.goal_server import Goal, GoalServer
 from ghostshell_ros.runtime.node import Health, Level, RuntimeNode
 from ghostshell_ros.runtime.question_server import QuestionServer
 from ghostshell_ros.runtime.signing import Doorkeeper
-from ghostshell_ros.wire.events import CLEAR_HINT, EventWriter
+from ghostshell_ros.wire.events import EventWriter
 from ghostshell_ros.wire.process_messages import process_state, task_result
 from ghostshell_ros.wire.qos import INSTRUCTION, LATCHED, SENSORS
 from planners.language.client import MEMORY_SKILL
@@ -125,13 +125,10 @@ class ProcessServer(RuntimeNode):
     def halt_refusal(self) -> str:
         """Return why no instruction is taken, because everything is halted or about to be; "" while it is not."""
 
-    def _how_to_clear(self) -> str:
-        """Return what to do before anything moves again."""
-        return CLEAR_HINT
-
     @abstractmethod
-    def _stop_everything(self, text: str) -> None:
-        """Halt, because somebody said `text`, and end every process."""
+    def _stop_everything(self, text: str, then: Callable[[bool, str], object]) -> None:
+        """Halt, because somebody said `text`, and end every process. `then` hears whether each gate has confirmed the halt, and
+        a sentence on it, once all have answered or cannot."""
 
     @abstractmethod
     def _matcher(self) -> Matcher:
@@ -248,11 +245,16 @@ class ProcessServer(RuntimeNode):
 
     # -- instructions -------------------------------------------------------------------------------------------------
 
-    def stops(self, text: str) -> bool:
-        """Return whether it is nothing but a stop word, which has then been obeyed."""
+    def stops(self, text: str, then: Callable[[bool, str], object] = lambda *_: None) -> bool:
+        """Return whether it is nothing but a stop word, which is then obeyed; `then` hears what came of it."""
         if not is_stop(text[: self._max_chars + 1], self._robot):
             return False
-        self._stop_everything(text)
+
+        def answered(obey: bool, told: str) -> None:
+            self.get_logger().info(f"instruction {shown(text)!r}: {told}", throttle_duration_sec=SAY_S)
+            then(obey, told)
+
+        self._stop_everything(text, answered)
         return True
 
     def begin(
@@ -269,7 +271,7 @@ class ProcessServer(RuntimeNode):
 
     def _begin(self, text: str, door: str, sender: str, source: ProcessSource, strategy: str) -> Process:
         if self.stops(text):
-            raise Obeyed(f"stopped and halted; {self._how_to_clear()}", halted=True)
+            raise Obeyed("everything is stopped, and told to halt")
         if not text.strip():
             raise ProcessError("the instruction is empty; say what the robot should do", TaskCode.EMPTY_INSTRUCTION)
         if len(text) > self._max_chars:
@@ -314,13 +316,15 @@ class ProcessServer(RuntimeNode):
         door = request.door if request.door and caller.role is not Role.ANONYMOUS else "action"
         source = ProcessSource.REACTIVE if door in self._reactive_doors else ProcessSource.USER
         sender, strategy = caller.named(request.sender), request.strategy.strip()
+        if self.stops(request.instruction, partial(self._stopped, goal)):
+            return
         try:
-            if (refusal := caller.refusal(Act.INSTRUCT)) and not is_stop(request.instruction, self._robot):
+            if refusal := caller.refusal(Act.INSTRUCT):
                 raise ProcessError(refusal, TaskCode.NOT_PERMITTED)
             made = self.begin(request.instruction, door=door, sender=sender, source=source, strategy=strategy)
         except ProcessError as error:
             obeyed = isinstance(error, Obeyed)
-            status = error.status if isinstance(error, Obeyed) else ProcessStatus.FAILED
+            status = ProcessStatus.SUCCESS if obeyed else ProcessStatus.FAILED
             achieved = Achievement.DONE if obeyed else Achievement.NOT_DONE
             told = {"error_code": int(error.code), "error_msg": str(error), "cost_usd": -1.0}
             result = RunTask.Result(status=int(status), achievement=int(achieved), **told)
@@ -328,6 +332,13 @@ class ProcessServer(RuntimeNode):
             return
         self._goals[made.process_id] = goal
         goal.feedback(RunTask.Feedback(state=process_state(made), note="started"))
+
+    def _stopped(self, goal: Goal, obey: bool, told: str) -> None:
+        """End the goal that was a stop word, once it is known who has halted."""
+        code, achieved = (0, Achievement.DONE) if obey else (TaskCode.NODE_UNAVAILABLE, Achievement.NOT_DONE)
+        told_of = {"error_code": int(code), "error_msg": told, "cost_usd": -1.0}
+        result = RunTask.Result(status=int(ProcessStatus.STOPPED), achievement=int(achieved), **told_of)
+        (goal.succeed if obey else goal.abort)(result)
 
     def _cancel_goal(self, goal: Goal) -> None:
         for process_id, other in list(self._goals.items()):

@@ -8,6 +8,7 @@ from builtin_interfaces.msg import Time
 from ghostshell.action import AskHuman
 from ghostshell.msg import Question, QuestionArray
 from ghostshell.srv import AnswerQuestion
+from rclpy.task import Future
 from std_msgs.msg import String
 
 from ghostshell_ros.runtime.goal_server import Goal, GoalServer
@@ -38,7 +39,7 @@ class QuestionServer:
         node: RuntimeNode,
         *,
         process: Callable[[str], Process | None],
-        stops: Callable[[str], bool],
+        stops: Callable[[str, Callable[[bool, str], object]], bool],
         halt_refusal: Callable[[], str],
         report: Callable[[Notice], None],
         people: People,
@@ -132,24 +133,28 @@ class QuestionServer:
 
     # -- answers ------------------------------------------------------------------------------------------------------
 
-    def _answer(self, question_id: str, text: str, caller: Caller) -> tuple[OpenQuestion, str] | None:
-        """Take an answer; return None for a stop word, which has been obeyed. Raises AnswerError."""
-        if self._stops(text):
+    def _answer(
+        self, question_id: str, text: str, caller: Caller, halted: Callable[[bool, str], object] = lambda *_: None
+    ) -> tuple[OpenQuestion, str] | None:
+        """Take an answer; return None for a stop word, which is obeyed: `halted` hears what came of it. Raises AnswerError."""
+        if self._stops(text, halted):
             return None
         if refusal := caller.refusal(Act.INSTRUCT):
             raise AnswerError(AnswerCode.NOT_PERMITTED, refusal)
         return self._questions.answer(question_id, text, caller.who)
 
-    def _serve(self, request: AnswerQuestion.Request, response: AnswerQuestion.Response) -> AnswerQuestion.Response:
+    async def _serve(self, request: AnswerQuestion.Request, response: AnswerQuestion.Response) -> AnswerQuestion.Response:
+        halted: Future = Future(executor=self._node.executor)
+        caller = self._door.caller(request)
         try:
-            taken = self._answer(request.question_id, request.text, self._door.caller(request))
+            taken = self._answer(request.question_id, request.text, caller, lambda *came: halted.set_result(came))
         except AnswerError as error:
             response.error_code, response.error_msg = int(error.code), ros_text(str(error))
             return response
-        response.success = True
         if taken is None:
-            response.error_msg = f"stopped and halted: {self._halted()}"
+            response.success, response.error_msg = await halted
         else:
+            response.success = True
             response.question_id, response.answer = taken[0].question_id, taken[1]
         return response
 

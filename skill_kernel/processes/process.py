@@ -152,9 +152,8 @@ class ProcessError(ValueError):
 class Obeyed(ProcessError):
     """Report an instruction that was done at once and needs no process: a stop word, or a word about those that run."""
 
-    def __init__(self, message: str, *, halted: bool = False) -> None:
+    def __init__(self, message: str) -> None:
         super().__init__(message, TaskCode.NONE)
-        self.status = ProcessStatus.STOPPED if halted else ProcessStatus.SUCCESS
 
 
 @dataclass(frozen=True)

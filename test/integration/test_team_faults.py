@@ -11,6 +11,7 @@ from itertools import count
 from pathlib import Path
 
 import pytest
+from ghostshell.action import RunTask
 from ghostshell.msg import KernelState, ProcessState
 
 from ghostshell_ros.wire.qos import LATCHED
@@ -98,13 +99,27 @@ def test_nothing_goes_on_that_a_planner_asked_for_which_is_gone(
         wait_until(lambda: all(kernel.idle for kernel in kernels), 5.0, "both are free")
 
 
+def stop_told(person: Person) -> RunTask.Result:
+    """Wait for the end of the stop word itself, which is no process."""
+
+    def told() -> list[RunTask.Result]:
+        person.hear()
+        return [end for end in person.ends if not end.process_id]
+
+    wait_until(told, 3.0, "what came of the stop is told")
+    return told()[0]
+
+
 def test_a_stop_word_halts_the_gate_that_is_there(up: tuple[Team, Person, Gate, Gate]) -> None:
     team, person, left, right = up
     begun(team, person, "left lift 30 & right lift 30")
     team.gates[team.left].kill()
     end = person.task("stop")
     wait_until(lambda: right.halted, 2.0, "the other gate is halted")
-    assert end.end().status == ProcessState.STOPPED
+    assert end.end().status == ProcessState.STOPPED, "the task has ended"
+    told = stop_told(person)
+    assert (told.status, told.achievement) == (ProcessState.STOPPED, ProcessState.NOT_DONE)
+    assert told.error_msg.startswith(f"{team.left} does not obey; use its own emergency stop; halted: {team.right}; ")
     wait_until(lambda: f"the safety gate of {team.left} does not obey" in person.notices(), 3.0, "it is told")
     kernel = Kernel(left)
     wait_until(lambda: kernel.idle, 3.0, "its call was stopped at the kernel")

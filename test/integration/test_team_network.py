@@ -254,8 +254,10 @@ def test_a_stop_reaches_who_can_be_reached_and_says_who_cannot(team: Trio) -> No
     for robot in ROBOTS[1:]:
         wait_until(lambda robot=robot: team.seen[robot].values("halted")[-1], 15.0, f"{robot} is halted")
     wait_until(lambda: f"the safety gate of {lost} does not obey" in team.notices(), 10.0, team.notices)
-    stop.end()
-    assert not any(f"the safety gate of {robot} does not obey" in team.notices() for robot in ROBOTS[1:]), team.notices()
+    end = stop.end()
+    assert (end["status"], end["achievement"], end["exit_status"]) == ("STOPPED", "NOT_DONE", 1)
+    told = f"{lost} does not obey; use its own emergency stop; halted: {', '.join(sorted(ROBOTS[1:]))}; when it is safe"
+    assert end["error_msg"].startswith(told), end
     wait_until(lambda: call["call_id"] in team.seen[lost].values("ended"), 5.0, "the robot that is cut off has stopped itself")
     (ended,) = [entry for entry in team.seen[lost].of("ended") if entry["ended"] == call["call_id"]]
     assert ended["at"] - cut_s < 2.0

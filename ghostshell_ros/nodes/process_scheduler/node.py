@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Run the node `process_scheduler` (S3): make each instruction a process, follow it to its end, stop without any model."""
 
+from collections.abc import Callable
 from functools import partial
 
 from ghostshell.msg import KernelState, ProcessHeartbeat
@@ -109,10 +110,16 @@ class ProcessSchedulerNode(ProcessServer):
         why = f" ({self._halt_cause})" if self._halt_cause else ""
         return f"the robot is halted{why}; {CLEAR_HINT}" if self.halted else ""
 
-    def _stop_everything(self, text: str) -> None:
+    def _stop_everything(self, text: str, then: Callable[[bool, str], object]) -> None:
         self._halting += 1
         told = f"told “{shown(text)}”"
-        self._link.halt(told, then=lambda _: self._answered())
+
+        def answered(obeys: bool) -> None:
+            self._answered()
+            deaf = "stopped, but the safety gate does not confirm the halt; use the robot's own emergency stop"
+            then(obeys, f"stopped and halted; {CLEAR_HINT}" if obeys else deaf)
+
+        self._link.halt(told, then=answered)
         if self._core.living:
             self._core.end_all(told)
         else:

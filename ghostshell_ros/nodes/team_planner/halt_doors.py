@@ -37,17 +37,18 @@ class HaltDoors:
         if self._door is not None:
             self._door.close()
 
-    def halt(self, cause: str, then: Callable[[bool, str], None] = lambda *_: None) -> None:
+    def halt(self, cause: str, then: Callable[[bool, str], object] = lambda *_: None) -> None:
         """Halt every robot. `then` hears whether each obeys, and a sentence on it, once all have answered or cannot."""
         obey: dict[str, bool] = {}
 
         def answered(name: str, obeys: bool) -> None:
             obey[name] = obeys
             if len(obey) == len(self._members):
-                deaf = [one for one, does in obey.items() if not does]
-                how = "; ".join(f"ghostshell clear --robot {one}" for one in self._members)
-                told = f"halted: {', '.join(self._members)}; when it is safe to move again: {how}"
-                then(not deaf, f"{', '.join(deaf)} does not obey; use its own emergency stop" if deaf else told)
+                halted = [one for one in self._members if obey[one]]
+                deaf = [f"{one} does not obey; use its own emergency stop" for one in self._members if not obey[one]]
+                how = "; ".join(f"ghostshell clear --robot {one}" for one in halted)
+                told = [f"halted: {', '.join(halted)}; when it is safe to move again: {how}"] if halted else []
+                then(not deaf, "; ".join([*deaf, *told]))
 
         for name, member in self._members.items():
             member.halt(cause, partial(answered, name))

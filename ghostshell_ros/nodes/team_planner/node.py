@@ -324,14 +324,12 @@ class TeamPlanner(ProcessServer):
 
     def halt_refusal(self) -> str:
         """Return why no instruction is taken; "" while a robot can act."""
-        return f"{self._halts.causes}; {self._how_to_clear()}" if self._halts.standing else ""
+        how = f"look at each robot and clear its halt first: {self._halts.how_to_clear}"
+        return f"{self._halts.causes}; {how}" if self._halts.standing else ""
 
-    def _how_to_clear(self) -> str:
-        return f"look at each robot and clear its halt first: {self._halts.how_to_clear}"
-
-    def _stop_everything(self, text: str) -> None:
+    def _stop_everything(self, text: str, then: Callable[[bool, str], object]) -> None:
         told = f"told “{shown(text)}”"
-        self._halts.halt(told)
+        self._halts.halt(told, then)
         self._core.end_all(told)
 
     # -- the node -----------------------------------------------------------------------------------------------------
