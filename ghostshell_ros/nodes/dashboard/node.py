@@ -20,19 +20,18 @@ from urllib.parse import urlsplit
 from diagnostic_msgs.msg import DiagnosticArray
 
 from ghostshell_ros.halt_door import robots_here
-from ghostshell_ros.nodes.dashboard.access import Access, Record, Visitor, unreachable
+from ghostshell_ros.nodes.dashboard.access import Access, Record, unreachable
 from ghostshell_ros.nodes.dashboard.halts import Halts
 from ghostshell_ros.nodes.dashboard.listening import TRIES, listening
 from ghostshell_ros.nodes.dashboard.robot_link import RobotLink
-from ghostshell_ros.nodes.dashboard.state import PageState, RobotPage, State
+from ghostshell_ros.nodes.dashboard.state import PageState, RobotPage
 from ghostshell_ros.runtime.data import data_folder, keys_folder
 from ghostshell_ros.runtime.node import Beat, Health, Level, NodeStartError, RuntimeNode
 from ghostshell_ros.wire.qos import DIAGNOSTICS
 from skill_kernel.config.yaml_text import private
-from skill_kernel.roles import Act, Keys, RoleError
+from skill_kernel.roles import Keys, RoleError
 
 if TYPE_CHECKING:
-    from ghostshell_ros.nodes.dashboard.acts import Acts
     from ghostshell_ros.nodes.dashboard.serving import Serving
 
 LOOK_S, FIRST_LOOK_S = 1.0, 0.2
@@ -61,14 +60,13 @@ class Dashboard(RuntimeNode):
         self._host, self._names = host, [name for name in names if name]
         if why := unreachable(host, self._names):
             raise NodeStartError(why)
-        self._data = data_folder()
-        self.access = Access(Keys(keys_folder()), self._data / "page", self._names)
-        self._record = Record(self._data / "page")
-        self._state = PageState(_version())
-        self._robots: dict[str, RobotLink] = {}
-        self._acts: Acts | None = None
-        self._halts = Halts(self.context.get_domain_id())
-        self._work = ThreadPoolExecutor(2, thread_name_prefix="page-work")
+        self.data = data_folder()
+        self.access = Access(Keys(keys_folder()), self.data / "page", self._names)
+        self.records = Record(self.data / "page")
+        self.state = PageState(_version())
+        self.robots: dict[str, RobotLink] = {}
+        self.halts = Halts(self.context.get_domain_id())
+        self.work = ThreadPoolExecutor(2, thread_name_prefix="page-work")
         self._lock: IO[str] | None = None
         self._listener: socket.socket | None = None
         self._server: Serving | None = None
@@ -81,7 +79,7 @@ class Dashboard(RuntimeNode):
         self._frames = self.steady_timer(FRAME_S, self._show)
         self._frames.cancel()
         # A page that was killed is to show its robots again at once.
-        Beat(self, FIRST_LOOK_S, LOOK_S, lambda: self._listener is not None and not self._robots, self._look)
+        Beat(self, FIRST_LOOK_S, LOOK_S, lambda: self._listener is not None and not self.robots, self._look)
         self._look()
 
     # -- the page ---------------------------------------------------------------------------------------------------------
@@ -98,11 +96,11 @@ class Dashboard(RuntimeNode):
     def _add(self, robots: Mapping[str, bool]) -> None:
         """Show robots from now on; those that are True are teams."""
         for name, team in robots.items():
-            if name not in self._robots and len(self._robots) < MAX_ROBOTS:
-                page = self._state.robots[name] = RobotPage(team=team)
-                link = self._robots[name] = RobotLink(self, name, page, on_halt=self._show)
+            if name not in self.robots and len(self.robots) < MAX_ROBOTS:
+                page = self.state.robots[name] = RobotPage(team=team)
+                link = self.robots[name] = RobotLink(self, name, page, on_halt=self._show)
                 self._note["robots"][name] = team
-                self._work.submit(self._halts.prepare, name)
+                self.work.submit(self.halts.prepare, name)
                 if self._watching:
                     link.look(True)
 
@@ -112,14 +110,14 @@ class Dashboard(RuntimeNode):
 
         topics = self.get_topic_names_and_types()
         services = {name for name, _ in self.get_service_names_and_types()}
-        for name, link in self._robots.items():
+        for name, link in self.robots.items():
             if link.services is not None:
                 link.services.connect(services)
             below = f"/{name}/"
             link.page.facts(
                 "cameras", sorted(t.removeprefix(below) for t, k in topics if t.startswith(below) and PICTURES in k)
             )
-        self._state.recordings = recordings(self._data)
+        self.state.recordings = recordings(self.data)
 
     def _found(self) -> dict[str, bool]:
         """Return the robots and teams that are there, and whether each is a team."""
@@ -127,7 +125,7 @@ class Dashboard(RuntimeNode):
         topics = self.get_topic_names_and_types()
         names = {name.removesuffix(mark).strip("/") for name, kinds in topics if name.endswith(mark) and kind in kinds}
         found = {}
-        for name in sorted(name for name in names if name and name not in self._robots):
+        for name in sorted(name for name in names if name and name not in self.robots):
             writers = {writer.node_name for writer in self.get_publishers_info_by_topic(f"/{name}{mark}")}
             if writers & WRITERS:  # else its nodes are not discovered yet
                 found[name] = TEAM in writers
@@ -138,7 +136,7 @@ class Dashboard(RuntimeNode):
         if lacking := [name for name in NEEDED if find_spec(name) is None]:
             self._tell(f"there is no page without {', '.join(lacking)}: pip install -r requirements/page.txt", error=True)
             return False
-        path = self._data / "page" / f"domain_{self.context.get_domain_id()}.json"
+        path = self.data / "page" / f"domain_{self.context.get_domain_id()}.json"
         try:
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             self._lock = open(path, "a+", encoding="utf-8", opener=private)  # noqa: SIM115 - kept open for its lock
@@ -215,7 +213,7 @@ class Dashboard(RuntimeNode):
             self._frames.cancel()
         if begins or ends:
             self._hear_health(bool(clients))
-            for link in self._robots.values():
+            for link in self.robots.values():
                 link.look(bool(clients))
             self._show()
 
@@ -229,7 +227,7 @@ class Dashboard(RuntimeNode):
 
     def _on_health(self, message: DiagnosticArray) -> None:
         """Hand on the reports of a robot's nodes to its page, and those of nodes that serve all robots to each."""
-        for name, link in self._robots.items():
+        for name, link in self.robots.items():
             own = [status for status in message.status if status.hardware_id in ("", name)]
             if own:
                 link.reader.diagnostics(DiagnosticArray(status=own))
@@ -237,73 +235,14 @@ class Dashboard(RuntimeNode):
     def _show(self) -> None:
         """Show clients what is new."""
         if self._watching and self._server is not None:
-            state = self._state.render(self.now_s())
+            state = self.state.render(self.now_s())
             self._server.show(state)
-
-    # -- what clients ask ---------------------------------------------------------------------------------------------
-
-    def act(self, visitor: Visitor, act: str, robot: str, about: Mapping[str, Any], seen: State, then: Any) -> None:
-        """Do an act, and tell its outcome."""
-        if act in ("replay", "live"):
-            if why := visitor.refusal(Act.LOOK):
-                then(False, why)
-                return
-            for name in [name for name, page in self._state.robots.items() if page.recorded]:
-                del self._state.robots[name]
-            self._state.replaying = ""
-            if act == "live":
-                then(True, "")
-            else:
-                self._work.submit(self._replay, str(about.get("name", "")), then)
-            return
-        if self._acts is None:
-            from ghostshell_ros.nodes.dashboard.acts import Acts
-
-            self._acts = Acts(self, self._robots, self._work.submit)
-        self._acts.do(visitor, act, robot, about, seen, then)
-
-    def _replay(self, name: str, then: Any) -> None:
-        from ghostshell_ros.nodes.dashboard.recordings import replayed_apart
-
-        try:
-            pages = replayed_apart(self._data, name)
-        except ValueError as error:
-            self.call_soon(then, False, str(error))
-            return
-
-        def show() -> None:
-            self._state.robots.update(pages)
-            self._state.replaying = name
-            then(True, "")
-
-        self.call_soon(show)
-
-    def halt(self, robot: str, cause: str) -> tuple[bool, str]:
-        """Halt a robot, also one of this machine that is not shown yet. From any thread."""
-        return self._halts.halt(robot, cause, known=robot in self._robots)
-
-    def camera_topic(self, robot: str, camera: str) -> str:
-        """Return the topic of a camera, "" where there is none. From any thread."""
-        link = self._robots.get(robot)
-        return f"/{robot}/{camera}" if link is not None and camera in link.page.cameras else ""
-
-    def record(self, visitor: Visitor, address: str, **about: Any) -> None:
-        """Keep who did what from where. From any thread."""
-        self._work.submit(self._write, visitor, address, about)
-
-    def _write(self, visitor: Visitor, address: str, about: Mapping[str, Any]) -> None:
-        done = "done" if about.get("ok") else "not done"
-        self.get_logger().info(f"{visitor.name} at {address}: {about.get('act')} {about.get('robot')}: {done}")
-        try:
-            self._record.write(visitor, address, **about)
-        except OSError as error:
-            self.get_logger().error(f"an act cannot be recorded: {error}", throttle_duration_sec=10.0)
 
     def health(self) -> Health:
         """Return whether the page is served, and to how many."""
         if self._listener is None:
             return Health(self._problem or "starting", Level.WARN if self._problem.startswith("there is no") else Level.OK)
-        return Health("serves the page", values={"clients": self._watching, "robots": len(self._robots)})
+        return Health("serves the page", values={"clients": self._watching, "robots": len(self.robots)})
 
     def close(self) -> None:
         """Serve no more."""
@@ -313,8 +252,8 @@ class Dashboard(RuntimeNode):
         if self._serving is not None and self._listener is not None:
             self._serving.join(3.0)
             self._listener.close()
-        self._work.shutdown(wait=False, cancel_futures=True)
-        self._halts.close()
+        self.work.shutdown(wait=False, cancel_futures=True)
+        self.halts.close()
         if self._lock is not None:
             self._lock.close()
 

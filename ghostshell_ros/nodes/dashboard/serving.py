@@ -1,21 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Run the page's server on a thread of its own, and do on the node's executor what its clients ask."""
+"""Run the page's server on a thread of its own, and do what its clients ask."""
 
 from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import uvicorn
 
 from ghostshell_ros.nodes.dashboard.access import Visitor
+from ghostshell_ros.nodes.dashboard.acts import Acts
 from ghostshell_ros.nodes.dashboard.cameras import Cameras
 from ghostshell_ros.nodes.dashboard.mcp_http import McpHttp
+from ghostshell_ros.nodes.dashboard.recordings import replayed_apart
 from ghostshell_ros.nodes.dashboard.server import Page, config, create_app, end_tasks
 from ghostshell_ros.nodes.dashboard.state import State
+from skill_kernel.roles import Act
 
 if TYPE_CHECKING:
     from ghostshell_ros.nodes.dashboard.node import Dashboard
@@ -26,6 +29,7 @@ class Serving:
 
     def __init__(self, node: Dashboard) -> None:
         self._node, self._page, self._loop = node, Page(), asyncio.new_event_loop()
+        self._acts = Acts(node, node.robots, node.work.submit)
         self._cameras = Cameras(node, self._loop)
         self._door = McpHttp(node, self.record)
         self._server = uvicorn.Server(config(create_app(self._page, node.access, self, doors={"/mcp": self._door})))
@@ -64,12 +68,12 @@ class Serving:
             with suppress(RuntimeError):  # it has ended
                 self._loop.call_soon_threadsafe(told, ok, message)
 
-        self._node.call_soon(self._node.act, visitor, act, robot, about, seen, then)
+        self._node.call_soon(self._act, visitor, act, robot, about, seen, then)
         return await outcome
 
     def halt(self, robot: str, cause: str) -> tuple[bool, str]:
-        """Halt a robot; on a thread of its own."""
-        return self._node.halt(robot, cause)
+        """Halt a robot, also one of this machine that is not shown yet; on a thread of its own."""
+        return self._node.halts.halt(robot, cause, known=robot in self._node.robots)
 
     async def frame(self, robot: str, camera: str, after: int) -> tuple[int, bytes]:
         """Return a camera's newest picture."""
@@ -77,11 +81,55 @@ class Serving:
 
     def watch(self, robot: str, camera: str, *, begins: bool) -> bool:
         """Hear that somebody begins or ends to watch a camera."""
-        topic = self._node.camera_topic(robot, camera) if begins else f"/{robot}/{camera}"
-        if topic:
-            self._cameras.watch(topic, begins=begins)
-        return bool(topic)
+        link = self._node.robots.get(robot)
+        found = not begins or (link is not None and camera in link.page.cameras)
+        if found:
+            self._cameras.watch(f"/{robot}/{camera}", begins=begins)
+        return found
 
     def record(self, visitor: Visitor, address: str, **about: Any) -> None:
-        """Keep who did what from where."""
-        self._node.record(visitor, address, **about)
+        """Keep who did what from where. From any thread."""
+        self._node.work.submit(self._write, visitor, address, about)
+
+    def _write(self, visitor: Visitor, address: str, about: Mapping[str, Any]) -> None:
+        done = "done" if about.get("ok") else "not done"
+        logger = self._node.get_logger()
+        logger.info(f"{visitor.name} at {address}: {about.get('act')} {about.get('robot')}: {done}")
+        try:
+            self._node.records.write(visitor, address, **about)
+        except OSError as error:
+            logger.error(f"an act cannot be recorded: {error}", throttle_duration_sec=10.0)
+
+    # -- on the node's executor ---------------------------------------------------------------------------------------
+
+    def _act(
+        self, visitor: Visitor, act: str, robot: str, about: Mapping[str, Any], seen: State, then: Callable[[bool, str], None]
+    ) -> None:
+        """Do an act, and tell its outcome."""
+        if act not in ("replay", "live"):
+            self._acts.do(visitor, act, robot, about, seen, then)
+            return
+        if why := visitor.refusal(Act.LOOK):
+            then(False, why)
+            return
+        for name in [name for name, page in self._node.state.robots.items() if page.recorded]:
+            del self._node.state.robots[name]
+        self._node.state.replaying = ""
+        if act == "live":
+            then(True, "")
+        else:
+            self._node.work.submit(self._replay, str(about.get("name", "")), then)
+
+    def _replay(self, name: str, then: Callable[[bool, str], None]) -> None:
+        try:
+            pages = replayed_apart(self._node.data, name)
+        except ValueError as error:
+            then(False, str(error))
+            return
+
+        def show() -> None:
+            self._node.state.robots.update(pages)
+            self._node.state.replaying = name
+            then(True, "")
+
+        self._node.call_soon(show)
