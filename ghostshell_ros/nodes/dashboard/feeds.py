@@ -112,20 +112,19 @@ class RobotReader:
 
     def questions(self, message: QuestionArray) -> None:
         """Take the open questions."""
-        self.page.questions(
-            {
-                q.id: {
-                    "process": q.process_id,
-                    "text": q.text,
-                    "choices": list(q.choices),
-                    "any_words": q.any_words,
-                    "person": q.person,
-                    "why": q.why,
-                    "until": seconds(q.until),
-                }
-                for q in message.questions
+        asked = {
+            q.id: {
+                "process": q.process_id,
+                "text": q.text,
+                "choices": list(q.choices),
+                "any_words": q.any_words,
+                "person": q.person,
+                "why": q.why,
+                "until": seconds(q.until),
             }
-        )
+            for q in message.questions
+        }
+        self.page.facts("questions", asked)
 
     def chunk(self, message: LlmChunk) -> None:
         """Take a piece of a model's answer."""
@@ -136,7 +135,7 @@ class RobotReader:
         stamp_s = seconds(message.stamp)
         observed = from_message(message, 0.0)
         self.page.sign(min(stamp_s, self._now_s()) if stamp_s else self._now_s())
-        self.page.observation({name: self._field(field, observed.stamp) for name, field in observed.fields.items()})
+        self.page.facts("observation", {name: self._field(field, observed.stamp) for name, field in observed.fields.items()})
         for field in observed.fields.values():
             if field.kind is Kind.POSE:
                 here = None if field.stale(observed.stamp) else field.value

@@ -218,18 +218,10 @@ class RobotPage:
         given = {"on": on, "cause": cause, "number": number}
         self._put("halted", {**self._made["halted"], **{k: v for k, v in given.items() if v is not None}})
 
-    def questions(self, asked: Mapping[str, Mapping[str, Any]]) -> None:
-        """Take the open questions by id, each with process, text, choices, any_words, person, why and until."""
-        self._put("questions", {name: dict(question) for name, question in asked.items()})
-
     def rules(self, kind: str, rules: Sequence[Mapping[str, Any]]) -> None:
         """Take the rules of a kind, each with name, text, state, detail and actions."""
         self._rules[kind] = [{"kind": kind, **rule} for rule in rules]
         self._put("rules", [rule for one in self._rules.values() for rule in one])
-
-    def observation(self, fields: Mapping[str, Mapping[str, Any]]) -> None:
-        """Take the fields of an observation, each with role, value, age and stale."""
-        self._put("observation", {name: dict(field) for name, field in fields.items()})
 
     def pose(self, pose: Sequence[float] | None) -> None:
         """Take where it is: x, y [m] and yaw [rad]; None where it does not know."""
@@ -263,7 +255,7 @@ class RobotPage:
         self._due.add("loops")
 
     def facts(self, name: str, value: Any) -> None:
-        """Take the drivers, the diagnostics or the cameras as they are now."""
+        """Take the open questions, the observation, the drivers, the diagnostics or the cameras as they are now."""
         self._put(name, value)
 
     def sign(self, at_s: float) -> None:
