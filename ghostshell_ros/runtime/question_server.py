@@ -23,7 +23,17 @@ from skill_kernel.codes import AnswerCode, AskCode
 from skill_kernel.config.sections import shown
 from skill_kernel.events import Notice
 from skill_kernel.processes.process import Process
-from skill_kernel.processes.questions import MAX_OPEN, AnswerError, AskError, OpenQuestion, QuestionEnd, Questions, named
+from skill_kernel.processes.questions import (
+    MAX_OPEN,
+    PRIVATE,
+    AnswerError,
+    AskError,
+    OpenQuestion,
+    QuestionEnd,
+    Questions,
+    in_private,
+    named,
+)
 from skill_kernel.roles import ANYBODY, Act, Caller
 
 
@@ -88,6 +98,8 @@ class QuestionServer:
 
         def ended(end: QuestionEnd) -> None:
             self._people.closed(person)
+            if end.private:
+                self._people.hear(person, end.answer, private=True)
             on_end(end)
 
         asked = self._questions.ask(
@@ -137,7 +149,7 @@ class QuestionServer:
         self, question_id: str, text: str, caller: Caller, halted: Callable[[bool, str], object] = lambda *_: None
     ) -> tuple[OpenQuestion, str] | None:
         """Take an answer; return None for a stop word, which is obeyed: `halted` hears what came of it. Raises AnswerError."""
-        if self._stops(text, halted):
+        if self._stops(in_private(text)[0], halted):
             return None
         if refusal := caller.refusal(Act.INSTRUCT):
             raise AnswerError(AnswerCode.NOT_PERMITTED, refusal)
@@ -163,7 +175,8 @@ class QuestionServer:
         try:
             self._answer(question_id, text, ANYBODY)
         except AnswerError as error:
-            self._report(Notice(error_code=int(error.code), error_msg=str(error), text=shown(text, 200)))
+            heard = PRIVATE if in_private(text)[1] else shown(text, 200)
+            self._report(Notice(error_code=int(error.code), error_msg=str(error), text=heard))
 
     # -- what is told -------------------------------------------------------------------------------------------------
 

@@ -23,6 +23,8 @@ MAX_CHOICES, MAX_CHOICE = 12, 60
 """Choices of a question, and characters of one."""
 USUAL_S, LONGEST_S = 120.0, 3600.0
 """Time that an answer is waited for where nothing is said, and at most."""
+PRIVATELY, PRIVATE = "private:", "(private)"
+"""Words with which an answer begins that nobody else is shown, and what others are shown of it."""
 MAX_ENDED = 20
 """Ended questions of which is known why they are not open."""
 
@@ -43,19 +45,24 @@ class AnswerError(ValueError):
         self.code = code
 
 
+_PRIVATELY = re.compile(rf"\s*(?:{PRIVATELY[:-1]}|私下)\s*[:：]\s*", re.IGNORECASE)
+
+
 @dataclass(frozen=True)
 class QuestionEnd:
-    """Tell how a question ended: answered by somebody, or with `code` and the reason `why` not."""
+    """Tell how a question ended: answered by somebody, or with `code` and the reason `why` not. `private`: nobody but who asked
+    is shown the answer."""
 
     answer: str = ""
     by: str = ""
+    private: bool = False
     code: AskCode = AskCode.NONE
     why: str = ""
 
     @property
     def told(self) -> str:
         """Return it in words."""
-        return self.why or f"answered “{shown(self.answer)}” by {self.by}"
+        return self.why or f"answered “{PRIVATE if self.private else shown(self.answer)}” by {self.by}"
 
 
 @dataclass(frozen=True)
@@ -140,8 +147,13 @@ class Questions:
         return asked
 
     def answer(self, question_id: str, text: str, by: str) -> tuple[OpenQuestion, str]:
-        """Answer a question, "" = the only one that is open. Return it, and the answer as it was taken. Raises AnswerError."""
-        asked, text = self._meant(question_id), " ".join(text.split())
+        """Answer a question, "" = the only one that is open. Return it, and the answer as it was taken. A question to a person
+        by name may be answered in private. Raises AnswerError, whose text holds nothing private."""
+        asked = self._meant(question_id)
+        text, private = in_private(" ".join(text.split()))
+        if private and not asked.person:
+            told = f"nobody is asked by name, so all can read the answer; answer without “{PRIVATELY}”, or not at all"
+            raise AnswerError(AnswerCode.BAD_ANSWER, f"{told}: {asked.told}")
         if not text or len(text) > MAX_ANSWER:
             told = "the answer is empty" if not text else f"the answer has {len(text)} characters, more than {MAX_ANSWER}"
             raise AnswerError(AnswerCode.BAD_ANSWER, f"{told}; answer {asked.told}")
@@ -149,9 +161,10 @@ class Questions:
         if answer is None and asked.any_words:
             answer = text
         if answer is None:
-            told = f"“{shown(text)}” is none of the choices, or could be several; answer {or_(asked.choices)}"
+            given = PRIVATE if private else f"“{shown(text)}”"
+            told = f"{given} is none of the choices, or could be several; answer {or_(asked.choices)}"
             raise AnswerError(AnswerCode.BAD_ANSWER, told)
-        self._end(asked, QuestionEnd(answer, by))
+        self._end(asked, QuestionEnd(answer, by, private))
         return asked, answer
 
     def withdraw(self, question_id: str, why: str) -> None:
@@ -213,6 +226,12 @@ def named(words: Sequence[str]) -> tuple[str, str]:
     """Return the id with which an answer begins, "" for none, and the answer behind it."""
     has_id = bool(words) and re.fullmatch(r"\d[0-9a-f]{3}", words[0].removesuffix(":")) is not None
     return (words[0].removesuffix(":") if has_id else "", " ".join(words[1:] if has_id else words))
+
+
+def in_private(text: str) -> tuple[str, bool]:
+    """Return an answer without the words that make it private, and whether they were there."""
+    begins = _PRIVATELY.match(text)
+    return (text[begins.end() :] if begins else text, begins is not None)
 
 
 def or_(choices: Sequence[str]) -> str:

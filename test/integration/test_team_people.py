@@ -107,7 +107,7 @@ def test_robots_and_people_do_a_task_together_and_a_stop_in_the_chat_halts_all(
     plan = {"thought": "lift both, then sign", "steps": [step(1, "lift()"), step(2, "lift()"), step(3, "sign(form)", 1, 2)]}
     more = {"thought": "hold", "steps": [step(1, "hold()"), step(2, "hold()")]}
     agents = Agents([plan, more], [], [DONE])
-    replies = {"Li": ["ask Bo instead"], "Bo": ["yes", "done"]}
+    replies = {"Li": ["private: ask Bo instead, I see a doctor"], "Bo": ["yes", "done"]}
     with office(tmp_path, replies, agents) as (team, person, left, right, crowd):
         lifts = [(1, team.left, "lift(seconds=1.0)"), (2, team.right, "lift(seconds=1.0)"), (3, "Li", "Please sign the form.")]
         holds = [(1, team.left, "hold(seconds=30.0)"), (2, team.right, "hold(seconds=30.0)")]
@@ -123,6 +123,8 @@ def test_robots_and_people_do_a_task_together_and_a_stop_in_the_chat_halts_all(
             ("Bo", "Tell me when it is done: Please sign the form.", "Wang needs it"),
         ]
         assert min(call.start_s for call in person.of(CallKind.STARTED, "ask")) >= max(call.end_s for call in ended)
+        assert next(call.value["text"] for call in person.of(CallKind.ENDED, "ask")) == "(private)"
+        assert "doctor" not in f"{agents.blocks} {person.lines}", "it is in no prompt and in nothing that is told"
         assert crowd.most_open == 1 and person.of(CallKind.ENDED, "ask")[-1].value["answer"] == "done"
         shown = next(blocks for layer, blocks in agents.blocks if layer == "planner")
         assert {robot["robot"] for robot in shown["ROBOTS"]} == {team.left, team.right}

@@ -239,6 +239,20 @@ def test_a_person_has_one_open_question_and_others_may_be_asked_meanwhile() -> N
     assert ends == {"yes": 1} and refused(lambda: ask("Wang", why="x" * 301))[0] == AskCode.BAD_QUESTION
 
 
+@pytest.mark.parametrize("said", ["private: no, I see a doctor", "Private:no, I see a doctor", "私下：no, I see a doctor"])
+def test_an_answer_in_private_is_told_to_who_asked_alone_and_taken_only_from_a_person_by_name(said: str) -> None:
+    desk, ends = Desk(), list[QuestionEnd]()
+    asked = desk.questions.ask("May I?", ("yes", "no"), person="Li", any_words=True, on_end=ends.append)
+    desk.questions.answer("", said, "Li")
+    assert ends == [QuestionEnd("no, I see a doctor", "Li", private=True)] and "doctor" not in ends[0].told
+    assert "doctor" not in refused(lambda: desk.questions.answer(asked.question_id, "yes", "Li"))[1]
+    nobody = desk.ask(choices=("yes", "no"))
+    code, why = refused(lambda: desk.questions.answer(nobody, said, "Li"))
+    assert code == AnswerCode.BAD_ANSWER and "nobody is asked by name" in why and "doctor" not in why
+    strict = desk.questions.ask("May I?", ("yes", "no"), person="Li", on_end=ends.append).question_id
+    assert "doctor" not in refused(lambda: desk.questions.answer(strict, said, "Li"))[1]
+
+
 def test_other_words_than_the_choices_are_an_answer_where_who_asks_can_read_them() -> None:
     desk = Desk()
     for any_words, answer in ((True, "ask Bo instead"), (False, None)):

@@ -152,10 +152,11 @@ export class Chat {
   question(id, { text, choices = [], any_words = false, person = "", why = "" }) {
     const said = make("p", { class: "said", role: "status" });
     const answer = async (words) => {
-      const { ok, message } = await this.act("answer", { question: id, text: words });
+      const { ok, message } = await this.act("answer", { question: id, text: `${secret.checked ? "private: " : ""}${words}` });
       set(said, "data-bad", ok ? null : "true");
       say(said, message);
     };
+    const secret = make("input", { type: "checkbox" });
     const field = make("input", { type: "text", maxlength: 500, "aria-label": t("talk.reply"), placeholder: t("talk.reply"), autocomplete: "off" });
     const form = make("form", { onsubmit: (event) => { event.preventDefault(); if (field.value.trim()) answer(field.value.trim()); } }, field, make("button", { type: "submit", class: "main", text: t("talk.answer") }));
     const buttons = choices.map((choice) => make("button", { type: "button", class: "main", text: choice, onclick: () => answer(choice) }));
@@ -163,6 +164,7 @@ export class Chat {
     return make("section", { class: "question", role: "alert", "aria-label": asks },
       make("p", { class: "head" }, make("span", { class: "who", text: asks }), make("span", { class: "left", "aria-live": "off" })),
       make("p", { class: "text", text }), ...(why ? [make("p", { class: "why", text: why })] : []),
-      ...(choices.length ? [make("div", { class: "buttons" }, ...buttons)] : []), ...(choices.length && !any_words ? [] : [form]), said);
+      ...(choices.length ? [make("div", { class: "buttons" }, ...buttons)] : []), ...(choices.length && !any_words ? [] : [form]),
+      ...(person ? [make("label", {}, secret, t("talk.private"))] : []), said);
   }
 }
