@@ -52,8 +52,8 @@ class VirtualDoor(ABC):
         """Have a robot, or a person, do something."""
 
     @abstractmethod
-    def reaches(self, robot: str) -> bool:
-        """Return whether calls reach a robot now."""
+    def unavailable(self, robot: str) -> str:
+        """Return why a robot takes no calls now; "" where it takes them."""
 
     @abstractmethod
     def finished(self, code: int, why: str) -> None:

@@ -276,8 +276,8 @@ class PlannerIO(Protocol):
         Its value is the `Reply` as a mapping: answer (a `Kind`), text, person, instead. Silence ends it FAILED with NO_ANSWER
         after `within` [s], and one who may not be asked now REFUSED with PERSON_BUSY."""
 
-    def reaches(self, robot: str) -> bool:
-        """Return whether calls reach a robot now."""
+    def unavailable(self, robot: str) -> str:
+        """Return why a robot takes no calls now, as "out of reach" or "halted"; "" where it takes them."""
 
     def stop(self, why: str, then: Callable[[], None]) -> None:
         """Stop all that runs of the process; `then` is called when it was told to, at a deadline at the latest."""

@@ -264,8 +264,8 @@ class _Run(VirtualDoor):
         self.result.repaired += role == Layer.PLANNER.value and "\nFAULTS (" in request.messages[-1].text
         return self._models.ask(Layer(role), "p1", request, on_text, on_end)
 
-    def reaches(self, robot: str) -> bool:
-        return robot in self.team.robots
+    def unavailable(self, robot: str) -> str:
+        return "" if robot in self.team.robots else "out of reach"
 
     def finished(self, code: int, why: str) -> None:
         trace = self.result.trace

@@ -674,8 +674,8 @@ class _Planned:
     ) -> Saying:
         return self.trial.model.ask(Layer(role), self.process_id, request, self._guarded(on_text), self._guarded(on_end))
 
-    def reaches(self, robot: str) -> bool:
-        return robot == self.trial.robot.about.name
+    def unavailable(self, robot: str) -> str:
+        return "" if robot == self.trial.robot.about.name else "out of reach"
 
     def recollect(self, then: Callable[[Sequence[str]], None]) -> None:
         robot, memory = self.trial.robot, self.trial.memory

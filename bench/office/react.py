@@ -97,7 +97,7 @@ class _ReactPlanning:
             return
         people = [{"person": name, "about": known.about, "place": known.place} for name, known in self._io.people.known.items()]
         robots = [
-            {"robot": n, **r.about.abilities.shown(), "state": "free" if self._io.reaches(n) else "out of reach"}
+            {"robot": n, **r.about.abilities.shown(), "state": self._io.unavailable(n) or "free"}
             for n, r in self._robots.items()
         ]
         text = compose(

@@ -162,8 +162,9 @@ class Process(VirtualDoor):
             answer = lambda question: "I do not know."  # noqa: E731 - a word for it
         return self.office.ask(self.process_id, person, text, choices, within, answer, self._tell)
 
-    def reaches(self, robot: str) -> bool:
-        return robot in self.office.views and robot not in self.office.unreachable
+    def unavailable(self, robot: str) -> str:
+        reached = robot in self.office.views and robot not in self.office.unreachable
+        return "" if reached else "out of reach"
 
     def finished(self, code: int, why: str) -> None:
         trace = self.result.trace

@@ -259,8 +259,8 @@ class _Io(VirtualDoor):
         self.clock.call_later(AT_ONCE_S if fault else TAKES_S.get(skill, AT_ONCE_S), end)
         return handle
 
-    def reaches(self, robot: str) -> bool:
-        return True
+    def unavailable(self, robot: str) -> str:
+        return ""
 
     def finished(self, code: int, why: str) -> None:
         if code:

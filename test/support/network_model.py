@@ -34,6 +34,9 @@ class Walks:
             answer = {"perception": []} if layer is Layer.PERCEIVER else {"verdict": "pass", "thought": "it fits"}
         return json.dumps(answer)
 
+    def _able(self, robots: dict[str, str]) -> list[str]:
+        return [robot for robot, state in robots.items() if state in ("free", "busy")]
+
     def _review(self, plan: list[dict[str, Any]]) -> dict[str, Any]:
         done = sum(step["state"] == "done" for step in plan)
         robots = {step["skill"] for step in plan}
@@ -43,12 +46,12 @@ class Walks:
     def _plan(self, robots: dict[str, str], plan: list[dict[str, Any]], number: int) -> dict[str, Any]:
         kept = {step["skill"] for step in plan if step["state"] in ("done", "running", "waiting")}
         missing = [f"walk_for({robot})" for robot in robots if f"walk_for({robot})" not in kept]
-        if missing and set(robots.values()) == {"out of reach"}:
-            return {"thought": "no robot is within reach", "steps": [], "give_up": True}
+        if missing and not self._able(robots):
+            return {"thought": f"no robot can be used: {robots}", "steps": [], "give_up": True}
         return {"thought": "", "steps": [{"step": number + n, "skill": skill} for n, skill in enumerate(missing)]}
 
     def _assign(self, robots: dict[str, str], plan: list[dict[str, Any]], steps: list[dict[str, Any]]) -> dict[str, Any]:
-        load = Counter({robot: 0 for robot, state in robots.items() if state != "out of reach"})
+        load = Counter(dict.fromkeys(self._able(robots), 0))
         load.update(step["agent"] for step in plan if step["agent"] in load)
         given = []
         for step in steps:

@@ -147,7 +147,7 @@ class Office:
         """How often a call by this text finds that its robot does something else."""
         self.takes: dict[str, float] = {}
         """How long a call by this text takes [s]."""
-        self.lost: set[str] = set()
+        self.lost: dict[str, str] = {}
         self.memory: Sequence[str] = ()
         self.views = {name: View(name, self.clock.now) for name in robots}
         task = Task("p1", instruction, sender, done)
@@ -172,9 +172,9 @@ class Office:
         """Let somebody say something."""
         self.hear(Heard(self.people.hear(person, text, private=private)))
 
-    def lose(self, robot: str) -> None:
-        """Let a robot fall out of the network: its calls end as the team's node ends them."""
-        self.lost.add(robot)
+    def lose(self, robot: str, why: str) -> None:
+        """Let a robot take no calls, because it is `why`: those that it has end as when its kernel falls silent."""
+        self.lost[robot] = why
         for call in self.calls:
             if call.robot == robot:
                 call.end(Outcome.FAILED, self.clock.now(), int(CallCode.KERNEL_UNAVAILABLE), "the skill kernel is silent")
@@ -218,8 +218,8 @@ class Office:
     def finish(self, code: int = 0, why: str = "") -> None:
         self.ended.append((code, why))
 
-    def reaches(self, robot: str) -> bool:
-        return robot in self.views and robot not in self.lost
+    def unavailable(self, robot: str) -> str:
+        return self.lost.get(robot, "") if robot in self.views else "out of reach"
 
     def call(self, skill: str, robot: str = "", /, **arguments: Any) -> Call:
         call = Call(robot, skill, arguments, self.clock.now())

@@ -236,18 +236,19 @@ def test_a_step_that_fails_while_another_failure_is_planned_for_is_not_forgotten
     assert ["slipped" in str(first), "rolled" in str(first), "rolled" in str(second)] == [True, False, True]
 
 
-def test_a_lost_robot_s_step_goes_to_another_one_and_none_is_given_to_it_until_it_is_back() -> None:
+@pytest.mark.parametrize("why", ["out of reach", "halted"])
+def test_a_lost_robot_s_step_goes_to_another_one_and_none_is_given_to_it_until_it_is_back(why: str) -> None:
     says = {
         Layer.PLANNER: [steps("a()"), steps("a()", first=2)],
         Layer.ASSIGNER: [assigned("dog"), assigned("dog", first=2), assigned("base", first=2)],
         "REVIEW": [NOT_DONE],
     }
     office = Office(says)
-    office.at(8.0, lambda: office.lose("dog")).run()
+    office.at(8.0, lambda: office.lose("dog", why)).run()
     assert ends(office)[0] == 0 and [call.robot for call in office.calls] == ["dog", "base"], "nothing is called twice"
     shown = office.prompts(Layer.PLANNER)[1].blocks["ROBOTS"]
-    assert {robot["robot"]: robot["state"] for robot in shown} == {"dog": "out of reach", "base": "free"}
-    assert "dog is out of reach; give the step to somebody else" in office.prompts(Layer.ASSIGNER)[2].request.messages[-1].text
+    assert {robot["robot"]: robot["state"] for robot in shown} == {"dog": why, "base": "free"}
+    assert f"dog is {why}; give the step to somebody else" in office.prompts(Layer.ASSIGNER)[2].request.messages[-1].text
 
 
 # -- people ------------------------------------------------------------------------------------------------------------------

@@ -214,8 +214,8 @@ class PlannedProcess(StrategyHost):
             self._calls[stream.stream_id] = call
         return call
 
-    def reaches(self, robot: str) -> bool:
-        return robot == self.desk.robot.about.name
+    def unavailable(self, robot: str) -> str:
+        return "" if robot == self.desk.robot.about.name else "out of reach"
 
     def stop(self, why: str, then: Callable[[], None]) -> None:
         self.desk.stop(self.process_id, self.epoch, why, lambda: self._guarded(then))

@@ -102,8 +102,11 @@ class TeamProcess(StrategyHost):
             )
         return pending
 
-    def reaches(self, robot: str) -> bool:
-        return robot in self.desk.members and self.desk.members[robot].ready()
+    def unavailable(self, robot: str) -> str:
+        member = self.desk.members.get(robot)
+        if member is None or not member.ready():
+            return "out of reach"
+        return "halted" if member.stands else ""
 
     def _ask_person(self, pending: PendingCall, arguments: Mapping[str, Any]) -> PendingCall:
         if fault := _fault_of(arguments):

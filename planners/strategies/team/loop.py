@@ -35,7 +35,7 @@ from planners.strategy import Heard, Interrupted, Observed, Paused, PlannerEvent
 from skill_kernel.codes import CallCode, ModelCode, Outcome, TaskCode
 from skill_kernel.config.sections import nearest, shown
 from skill_kernel.events import CallEvent, ModelEvent, ModelKind, Notice, NoticeKind
-from skill_kernel.processes.questions import MAX_CHOICE, MAX_CHOICES, MAX_QUESTION, bad_question
+from skill_kernel.processes.questions import MAX_CHOICE, MAX_CHOICES, MAX_QUESTION, PRIVATE, bad_question
 
 A = TypeVar("A", bound=Answer)
 
@@ -46,7 +46,6 @@ LOST_ANSWERS, RETRY_S = 3, 2.0
 BUSY_S = 120.0
 """A robot that does something else is tried again for so long."""
 SHOWN_WHY = 300
-PRIVATE = "(private)"
 
 
 class TeamPlanning:
@@ -448,8 +447,8 @@ class TeamPlanning:
         action = read_action(one.call, {one.agent: self._robots[one.agent]})
         if fault := action.fault(self._robots):
             raise AnswerError(f"{action}: {fault}")
-        if not self._io.reaches(one.agent):
-            raise AnswerError(f"{one.agent} is out of reach; give the step to somebody else")
+        if why := self._io.unavailable(one.agent):
+            raise AnswerError(f"{one.agent} is {why}; give the step to somebody else")
         words = " ".join(map(str, action.arguments.values()))
         if action.skill in self._robots[one.agent].about.speaking:
             self._keep_private("everybody", words)
@@ -563,11 +562,11 @@ class TeamPlanning:
             return
         if self._held():
             self._io.clock.call_later(AGAIN_S, partial(self._have_done, step, action, by_s))
-        elif self._io.reaches(step.agent):
+        elif why := self._io.unavailable(step.agent):
+            self._ended(step, False, f"{step.agent} is {why}")
+        else:
             called = partial(self._called, step, action, by_s)
             self._io.call(action.skill, step.agent, **action.arguments).then(called)
-        else:
-            self._ended(step, False, f"{step.agent} is out of reach")
 
     def _instead(self, step: Step, person: str) -> None:
         """Take it that whom a step was asked of named somebody else."""

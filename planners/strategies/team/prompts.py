@@ -11,7 +11,7 @@ planner                 TASK, CLARIFIED, ROBOTS, PEOPLE, MEMORY, PERCEPTION, REF
 assigner                TASK, CLARIFIED, ROBOTS, PEOPLE, MEMORY, PERCEPTION, REFLECTION, PLAN, FEEDBACK, STEPS
 validator               TASK, CLARIFIED, ROBOTS, PEOPLE, MEMORY, PERCEPTION, REFLECTION, PLAN, ASSIGNED
 
-ROBOTS holds one {"robot", …abilities, "state"} each, with state free, busy or out of reach; PEOPLE one {"person",
+ROBOTS holds one {"robot", …abilities, "state"} each, with state free, busy, halted or out of reach; PEOPLE one {"person",
 "about", "place"}; SAID one {"person", "said", "ago_s"}; IMAGES one {"robot"} a picture, in their order; OBSERVATION one
 {"robot", …its fields}; PLAN one {"step", "skill", "dep", "agent", "state", "told"} a step so far, and before it DONE
 the calls that ended before the planner was started anew; STEPS one {"step", "skill", "dep"} to be assigned; ASSIGNED
@@ -151,7 +151,7 @@ class Prompts:
     def _team(self) -> str:
         busy = {step.agent for step in self.graph.of(State.RUNNING)}
         state = {name: "busy" if name in busy else "free" for name in self._robots}
-        state |= {name: "out of reach" for name in self._robots if not self._io.reaches(name)}
+        state |= {name: why for name in self._robots if (why := self._io.unavailable(name))}
         able = {name: self._robots[name].about.abilities.shown() for name in self._first(self._robots)}
         robots = [{ROBOT: name, **shown, "state": state[name]} for name, shown in able.items()]
         known = self._io.people.known
