@@ -236,10 +236,11 @@ class TeamPlanning:
 
     def _reject(self, why: str) -> None:
         """Have it planned again, unless that has led to nothing too often."""
-        self._rejections += 1
         if self._next == self._validate_named:
             self._refuse_named(why)
-        elif self._rejections >= self._io.settings["team.max_rejections"]:
+            return
+        self._rejections += 1
+        if self._rejections >= self._io.settings["team.max_rejections"]:
             self._leads_to_nothing(f"{self._rejections} plans in a row came to nothing; at last {why}")
         elif self._next not in (self._understand, self._reflect, self._perceive):
             self._need_plan(why)
