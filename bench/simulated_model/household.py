@@ -57,6 +57,9 @@ def is_household(question: Question) -> bool:
     """Return whether a prompt of these agents is about a house with a kitchen and not about an office."""
     names = [str(item.get("robot", "")) for item in question.items("ROBOTS")]
     names += [str(step.get("agent", "")) for title in ("PLAN", "ASSIGNED") for step in question.items(title)]
+    names += [
+        word for title in ("MEMORY", "PERCEPTION") for line in question.blocks.get(title, []) for word in str(line).split()
+    ]
     return not any(map(is_robot, names)) and bool(goals_of(question.instruction, THINGS) or errands_of(question.instruction))
 
 

@@ -116,3 +116,11 @@ def test_the_house_holds_three_robots_apart_and_each_counts_from_its_own_start()
     assert abs(world.robots["hebe"].base().pose.x - 1.9) < 0.1
     touching = {tuple(sorted(world.model.body(world.model.geom_bodyid[g]).name for g in c.geom)) for c in world.data.contact}
     assert not any(a.split("/")[0] != b.split("/")[0] for a, b in touching if "/" in a and "/" in b)
+
+
+def test_an_office_in_which_people_alone_act_is_no_house() -> None:
+    done = {"step": 1, "skill": 'bring(item="li_keys", to="Lin")', "agent": "Li", "state": "done", "dep": []}
+    known = block("MEMORY", ["printer_1 is in print_room: print (only people)"]) + block("PLAN", [done])
+    for memory, house in ((known, False), (block("PLAN", [done]), True)):
+        text = task("Bring Li's keys to Lin.", "Lin") + memory + block("REVIEW", ["is the task done?"])
+        assert is_household(Question("LAYER manager\na team of robots and people", (text,), "simulated")) is house
