@@ -292,6 +292,8 @@ def test_somebody_else_is_asked_instead_and_told_who_named_them() -> None:
     (shown,) = office.prompts(Layer.VALIDATOR)[1].blocks["ASSIGNED"]
     assert (shown["agent"], shown["call"], shown["why"]) == ("Bo", "Please sign the form.", "Wang needs it today; Li named Bo")
     assert office.prompts(Layer.VALIDATOR)[1].ended_s <= office.asked[1].began_s, "Bo is asked once that has passed"
+    (shown,) = office.prompts(Layer.MANAGER, "REVIEW")[0].blocks["PLAN"]
+    assert shown["told"] == "Li named Bo; Bo answered: done", "who has no time is known from then on"
 
 
 def test_somebody_whom_the_validator_does_not_want_asked_is_not_asked_instead() -> None:

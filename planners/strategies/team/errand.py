@@ -3,6 +3,7 @@
 else or silence, and at last that it is done."""
 
 from collections.abc import Callable, Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
 from planners.people import ASK, ENDED, REQUEST, Kind, Reply
@@ -137,4 +138,5 @@ class Errand:
 
     def _end(self, reply: Reply | str, *, done: bool) -> None:
         told = f"answered: {shown(reply.text, 200)}" if isinstance(reply, Reply) else reply
-        self._ended(done, f"{self._asked[-1]} {told}")
+        named = "".join(f"{one} named {other}; " for one, other in pairwise(self._asked))
+        self._ended(done, f"{named}{self._asked[-1]} {told}")
