@@ -8,7 +8,7 @@ import typer
 from ghostshell_ros.cli.output import fail
 from ghostshell_ros.cli.robot_client import WAIT_S, RobotClient
 from ghostshell_ros.cli.say import Robot, Wait
-from skill_kernel.processes.questions import named
+from skill_kernel.processes.questions import PRIVATELY, named
 from skill_kernel.roles import Act, key_role
 
 
@@ -16,6 +16,9 @@ def answer(
     words: Annotated[
         list[str] | None, typer.Argument(help="the answer, behind the question's ID if several are open", metavar="[ID] TEXT")
     ] = None,
+    private: Annotated[
+        bool, typer.Option("--private", help="nobody else is shown the answer; of a team that asks by name")
+    ] = False,
     robot: Robot = "",
     wait: Wait = WAIT_S,
 ) -> None:
@@ -37,7 +40,7 @@ def answer(
             return
         client.prove(client.type.Request(question_id="nobody's"))
         question_id, text = named(words)
-        request = client.type.Request(question_id=question_id, text=text)
+        request = client.type.Request(question_id=question_id, text=f"{PRIVATELY} {text}" if private else text)
         taken = client.ask(request, role=key_role(Act.INSTRUCT))
     if not taken.success:
         fail(taken.error_msg, command="answer", status=1)
