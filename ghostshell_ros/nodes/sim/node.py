@@ -13,8 +13,7 @@ from rosgraph_msgs.msg import Clock
 from sensor_msgs.msg import CameraInfo, Image
 
 from ghostshell_ros.nodes.sim.sim_robot import SimRobotPorts
-from ghostshell_ros.nodes.sim.sim_sensors import SimObjects, Simulated
-from ghostshell_ros.nodes.sim.sim_things import SimThings
+from ghostshell_ros.nodes.sim.sim_sensors import SimObjects, SimThings, Simulated
 from ghostshell_ros.runtime.node import Beat, Health, Level, NodeStartError, RuntimeNode
 from ghostshell_ros.sim.pictures import PictureThread, Shot
 from ghostshell_ros.sim.robot import SimWorldError
