@@ -167,10 +167,12 @@ def test_questions_are_answered_by_choice_or_in_words(new_page: Callable[..., Pa
     asks_li = page.locator(".question", has_text="It asks Li")
     expect(asks_li).to_contain_text("Wang needs it today")
     expect(asks_li.get_by_role("button", name="later")).to_be_visible()
+    asks_li.get_by_label("in private").check()
     page.get_by_label("Reply").fill("ask Bo instead")
     page.keyboard.press("Enter")
     expect(page.locator("#questions .said").last).to_have_text("done")
-    assert [(act["question"], act["text"]) for act in server.acts] == [("q1", "the blue one"), ("q2", "ask Bo instead")]
+    answers = [(act["question"], act["text"]) for act in server.acts]
+    assert answers == [("q1", "the blue one"), ("q2", "private: ask Bo instead")]
     server.patch(deleted=(["robots", "kalos", "questions", "q1"],))
     expect(page.locator(".question")).to_have_count(1)
 

@@ -155,17 +155,21 @@ def test_a_call_goes_to_the_robot_that_it_names_and_its_end_comes_back_once() ->
     assert ends == [ended]
 
 
-def test_a_person_is_asked_by_a_call_that_ends_once_with_what_the_reply_means() -> None:
+@pytest.mark.parametrize(
+    ("said", "told"), [("ask Bo instead", "ask Bo instead"), ("private: ask Bo instead, I see a doctor", "(private)")]
+)
+def test_a_person_is_asked_by_a_call_that_ends_once_with_what_the_reply_means(said: str, told: str) -> None:
     planned = Planned("atlas")
     call = planned.strategy.io.call("ask", "", person="Li", text="May I?", choices=REQUEST, within=60.0, why="Wang needs it")
     (asked,) = planned.people.open
     assert (asked.person, asked.why, asked.any_words, asked.until_s) == ("Li", "Wang needs it", True, 61.0)
     assert planned.process.asks and call.ended is None
-    planned.people.questions.answer("", "ask Bo instead", "somebody")
+    planned.people.questions.answer("", said, "somebody")
     started, ended = (event for event in planned.told if isinstance(event, CallEvent))
     planned.process.call_event(ended)
     assert started.kind is CallKind.STARTED and call.ended is ended and not planned.process.asks
-    assert ended.value == {"answer": "instead", "text": "ask Bo instead", "person": "Li", "instead": "Bo"}
+    assert ended.value == {"answer": "instead", "text": told, "person": "Li", "instead": "Bo"}
+    assert "doctor" not in f"{planned.told}"
 
 
 def test_a_paused_task_takes_its_request_back_and_asks_again_when_it_goes_on() -> None:
