@@ -130,6 +130,16 @@ class Sent:
         return self._person.ends[0]
 
 
+def relay_installed(folder: Path) -> dict[str, str]:
+    """Return an environment in which strategy `relay` is found, and all is kept in this folder."""
+    info = folder / "relay-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: relay\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("[ghostshell.strategies]\nrelay = relay_strategy:Relay\n")
+    path = [str(folder), str(ROOT / "test" / "support"), str(ROOT), os.environ.get("PYTHONPATH", "")]
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(path), "GHOSTSHELL_DATA": str(folder)}
+
+
 class Team:
     """Two robots, `left` and `right`, and who plans for both. `file` adds to the team's file, `params` to the planner's."""
 
@@ -143,12 +153,7 @@ class Team:
         robots = {self.left: str(robot), self.right: str(robot)}
         self._file.write_text(yaml.safe_dump({"name": self.name, "robots": robots, "strategy": "relay", **file}))
         self._params = params
-        info = folder / "relay-1.0.dist-info"
-        info.mkdir()
-        (info / "METADATA").write_text("Metadata-Version: 2.1\nName: relay\nVersion: 1.0\n")
-        (info / "entry_points.txt").write_text("[ghostshell.strategies]\nrelay = relay_strategy:Relay\n")
-        path = [str(folder), str(ROOT / "test" / "support"), str(ROOT), os.environ.get("PYTHONPATH", "")]
-        self._env = {**os.environ, "PYTHONPATH": os.pathsep.join(path), "GHOSTSHELL_DATA": str(folder)}
+        self._env = relay_installed(folder)
         self._processes, self._robot = processes, robot
         self.kernels = {name: self.start_kernel(name) for name in (self.left, self.right)}
         self.gates = {name: self._start("safety_gate", name, f"robot:={robot}") for name in self.kernels}

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """kill -9 of each node while an arm takes hold of a cup: the cup is not thrown, the arm holds still or ends what it does, the
-call ends once, and what the hand holds is told.
-
-The driver is killed in test_arms.py; the planner of a team, which stops the calls of its robots, in test_team_faults.py."""
+call ends once, and what the hand holds is told. The driver is killed in test_arms.py."""
 
 from __future__ import annotations
 
@@ -11,19 +9,24 @@ import os
 import subprocess
 import uuid
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
+import yaml
 
 pytest.importorskip("mujoco")
 
 from geometry_msgs.msg import PoseStamped
+from ghostshell.msg import ProcessState
 from std_msgs.msg import String
 
+from ghostshell_ros.runtime.node_runtime import NodeHost
 from ghostshell_ros.wire.qos import LATCHED, SENSORS
 from kill_support import Walk, Way, came_back, ended, walking
 from pipeline_support import BroughtUp, Observer, brought_up
 from ros_support import Processes, wait_until
 from skill_kernel.codes import Outcome
+from team_support import UP_S, Person, outcome, relay_installed
 
 pytestmark = [pytest.mark.faults, pytest.mark.timeout(300)]
 
@@ -84,14 +87,18 @@ def grasping(robot: BroughtUp) -> Walk:
     """Return a task whose hand closes about the cup; on a busy machine an arm that comes too late gives up, and tries again."""
     watch = robot.observer
     for _ in range(3):
-        if watch.hand == "cup":
-            watch.task(PUT).result(DEED_S)
+        put_down(watch)
         walk = walking(robot, TAKE)
         closing = lambda ends=walk.ends: watch.joints["left"] < CLOSING_M or ends(watch)  # noqa: E731
         wait_until(closing, DEED_S, "its fingers close")
         if not walk.ends(watch):
             return walk
     pytest.fail(f"its fingers do not close, three times: {walk.ends(watch)[0]}")
+
+
+def put_down(watch: Table) -> None:
+    if watch.hand == "cup":
+        watch.task(PUT).result(DEED_S)
 
 
 def at_rest(watch: Table) -> None:
@@ -128,6 +135,46 @@ def test_whoever_dies_the_cup_is_not_thrown_and_the_hand_is_told(
         came_back(watch, walk, node)
     if node != "process_scheduler":  # whose task it is
         walk.task.result(20.0)
+
+
+def test_a_planner_of_a_team_that_dies_leaves_the_cup_in_a_hand_and_its_robot_to_others(
+    up: tuple[BroughtUp, subprocess.Popen[bytes]], tmp_path: Path
+) -> None:
+    robot, _ = up
+    watch, name = robot.observer, robot.observer.get_namespace().strip("/")
+    put_down(watch)
+    file, processes, env = tmp_path / "team.yaml", Processes("/"), relay_installed(tmp_path)
+    file.write_text(yaml.safe_dump({"name": f"team_{name}", "robots": {name: "atlas"}, "strategy": "relay"}))
+    start = lambda: processes.start("team_planner", f"team:={file}", env=env, namespace=f"/team_{name}")  # noqa: E731
+    planner, person = start(), Person(f"team_{name}")
+    with NodeHost((person,)) as host:
+        host.start()
+        try:
+            ready = lambda: person.lacking() in ([], ["drivers"])  # noqa: E731
+            wait_until(ready, UP_S, lambda: f"the team lacks {person.lacking()}")
+            task = person.task(f"{name} pick_from object=cup space=table")
+            wait_until(lambda: watch.joints["left"] < CLOSING_M or person.ends, DEED_S, "its fingers close")
+            assert not person.ends, person.ends
+            since = len(watch.cup) - 1
+            planner.kill()
+            wait_until(lambda: watch.kernel and not watch.kernel.running, 5.0, "the kernel has ended what nobody answers for")
+            at_rest(watch)
+            assert watch.fastest(since) < THROWN_MPS and not watch.halted
+            lifted = watch.cup[-1][1][2] > LIFTED_M
+            wait_until(lambda: watch.hand == "cup" or (watch.hand == "" and not lifted), 2.0, "the hand is told")
+
+            person.states.clear()
+            planner = start()
+            told = lambda: person.states and person.states[-1].processes  # noqa: E731
+            wait_until(told, 15.0, "the new planner tells of the task")
+            assert person.states[-1].processes[0].status == ProcessState.PAUSED
+            wait_until(ready, UP_S, lambda: f"the team lacks {person.lacking()}")
+            assert person.command("STOP", again_s=1.0).success
+            first = "" if watch.hand == "cup" else f"{name} pick_from object=cup space=table; "
+            task = person.task(f"{first}{name} release_to space=table")
+            assert outcome(task.end(2 * DEED_S))[0] == "SUCCESS" and watch.hand == ""
+        finally:
+            processes.end()
 
 
 def test_without_the_simulator_which_is_its_hardware_it_halts_and_tells(up: tuple[BroughtUp, subprocess.Popen[bytes]]) -> None:

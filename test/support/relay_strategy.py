@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A strategy for teams that asks no model: "left lift 2 & right lift 2; left tell" calls what stands there, one group after the
-other, the calls of a group at the same time. It ends with what came of each call."""
+"""A strategy for teams that asks no model: "left lift 2 & right lift 2; left put space=table" calls what stands there, one
+group after the other, the calls of a group at the same time. It ends with what came of each call."""
 
 from __future__ import annotations
 
@@ -39,8 +39,10 @@ class _Relay:
     def _begin(self) -> None:
         self._left = len(self._groups[0])
         for written in self._groups[0]:
-            robot, skill, *seconds = written.split()
-            given = {"seconds": float(seconds[0])} if seconds else {}
+            robot, skill, *words = written.split()
+            given = dict[str, object](word.split("=") for word in words if "=" in word)
+            if words and not given:
+                given["seconds"] = float(words[0])
             self._io.call(skill, "" if robot == "-" else robot, **given).then(self._call_ended)
 
     def _call_ended(self, call: CallEvent) -> None:
