@@ -7,6 +7,7 @@ ROBOT ?= coco
 VIEWER ?= 0
 N ?= 3
 WORKERS ?= 2
+SHARES := $(shell nproc)
 CLOCK := test/integration/test_clock_jumps.py
 SHELL_DOMAIN := export ROS_DOMAIN_ID=$${ROS_DOMAIN_ID:-$$((RANDOM % 100 + 1))};
 # A test that fails now and then is marked `quarantined` and runs nowhere until it is mended. There is none.
@@ -34,7 +35,11 @@ lint: setup ## ruff, the import contract, mypy
 	@$(ENV) mypy
 
 unit: setup ## the cores and tools, without ROS
-	@$(ENV) pytest -q -n auto --dist worksteal -m "$(QUICK)" test/unit
+	@$(MAKE) --no-print-directory --keep-going --output-sync=target -j $(SHARES) $(patsubst %,unit-share-%,$(shell seq $(SHARES)))
+
+# Each process loads only its own share, and none has to tell another of thousands of tests that passed.
+unit-share-%:
+	@$(ENV) pytest -q -m "$(QUICK)" --share $*/$(SHARES) test/unit
 
 integration: setup ## real nodes over real DDS, two files at a time in ROS domains of their own (WORKERS=0: one after the other)
 	@$(ENV) $(SHELL_DOMAIN) pytest -q -n $(WORKERS) --dist loadfile -m "$(QUICK)" test/integration test/launch

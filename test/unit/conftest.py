@@ -20,10 +20,29 @@ if TYPE_CHECKING:
 
 thorough.register()
 
+HERE = Path(__file__).parent
 MEMORY = Path("/dev/shm")
 if MEMORY.is_dir() and shutil.disk_usage(MEMORY).free > 1e9:
     # Hundreds of tests write small files and wait for them to be flushed; none is about the disk itself.
     os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(MEMORY))
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Let as many processes as there are cores each load and run their own files (`make unit`)."""
+    parser.addoption("--share", default="1/1", metavar="K/N", help="every N-th file of the unit tests, beginning with the K-th")
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Leave out what is in the share of another process."""
+    if collection_path.parent != HERE or not collection_path.match("test_*.py"):
+        return None
+    which, number = map(int, config.getoption("--share").split("/"))
+    return sorted(HERE.glob("test_*.py")).index(collection_path) % number != which - 1 or None
+
+
+def pytest_sessionstart() -> None:
+    """Collect garbage seldom: what loads and runs thousands of tests makes far more objects than garbage."""
+    gc.set_threshold(20_000, 20, 50)
 
 
 def pytest_collection_finish() -> None:
