@@ -74,6 +74,14 @@ def test_the_profiles_of_a_process_that_sends_images_add_room_for_them_alone() -
     )
 
 
+def test_the_profiles_for_a_network_differ_from_the_others_in_what_a_bad_link_needs() -> None:
+    images, network = (
+        (ROOT / "config" / name).read_text().partition("<dds")[2] for name in ("fastdds_images.xml", "fastdds_network.xml")
+    )
+    datagrams = images.replace("<builtinTransports sockets", '<builtinTransports max_msg_size="1400B" sockets')
+    assert network == datagrams.replace("<heartbeatPeriod><nanosec>250000000<", "<heartbeatPeriod><nanosec>50000000<")
+
+
 def test_a_node_that_sends_images_has_room_for_many_of_them(tmp_path: Path) -> None:
     """Else readers that are killed while they read use it up, and nobody gets a picture any more."""
     program = (
