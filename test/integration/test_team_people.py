@@ -17,12 +17,13 @@ import pytest
 import yaml
 from ghostshell.msg import Question, QuestionArray, Said
 from ghostshell.srv import AnswerQuestion
+from sensor_msgs.msg import Image
 
 from bench.reading import read_blocks
 from bench.simulated_model.model_server import ModelServer, RecordedRequest
 from ghostshell_ros.runtime.node import RuntimeNode
 from ghostshell_ros.runtime.node_runtime import NodeHost
-from ghostshell_ros.wire.qos import INSTRUCTION, LATCHED
+from ghostshell_ros.wire.qos import INSTRUCTION, LATCHED, SENSORS
 from ros_support import wait_until
 from skill_kernel.codes import CallCode, Outcome
 from skill_kernel.events import CallKind
@@ -50,6 +51,13 @@ class Crowd(RuntimeNode):
         self.chat = self.create_publisher(Said, "said", INSTRUCTION)
         self.create_subscription(QuestionArray, "questions", self._questions, LATCHED)
 
+    def film(self, robot: str) -> None:
+        """Give a robot a camera that shows a red dot."""
+        camera = self.create_publisher(Image, f"/{robot}/camera/image_raw", SENSORS)
+        dot = Image(height=1, width=1, encoding="rgb8", step=3, data=b"\xff\0\0")
+        self.call_soon(lambda: self.steady_timer(0.02, lambda: camera.publish(dot)))
+        wait_until(lambda: camera.get_subscription_count() > 0, 10.0, "the team's planner looks")
+
     def _questions(self, message: QuestionArray) -> None:
         people = [question.person for question in message.questions]
         self.most_open = max(self.most_open, *map(people.count, people), 0)
@@ -67,11 +75,14 @@ class Agents:
     def __init__(self, plans: list[Any], assignments: list[Any], reviews: list[Any]) -> None:
         self._left = {"planner": plans, "assigner": assignments, "REVIEW": reviews}
         self.blocks: list[tuple[str, dict[str, list[Any]]]] = []
+        self.pictures: dict[str, int] = {}
+        """The most pictures that came with a question to each agent."""
 
     def __call__(self, request: RecordedRequest) -> str:
-        system, user = (str(message["content"]) for message in request.body["messages"])
+        system = str(request.body["messages"][0]["content"])
         layer = next(line.removeprefix("LAYER ") for line in system.splitlines() if line.startswith("LAYER "))
-        blocks = read_blocks(user)
+        blocks = read_blocks(request.last_user_text)
+        self.pictures[layer] = max(self.pictures.get(layer, 0), len(request.images))
         self.blocks.append((layer, blocks))
         left = self._left.get("REVIEW" if "REVIEW" in blocks else layer)
         return json.dumps(left.pop(0) if left else ANSWERS[layer])
@@ -112,6 +123,7 @@ def test_robots_and_people_do_a_task_together_and_a_stop_in_the_chat_halts_all(
         lifts = [(1, team.left, "lift(seconds=1.0)"), (2, team.right, "lift(seconds=1.0)"), (3, "Li", "Please sign the form.")]
         holds = [(1, team.left, "hold(seconds=30.0)"), (2, team.right, "hold(seconds=30.0)")]
         agents._left["assigner"] = [assign(*lifts), assign(*holds)]
+        crowd.film(team.left)
         end = person.task("have the form signed").end()
         assert outcome(end) == ("SUCCESS", DONE["thought"])
         ended = person.of(CallKind.ENDED, "lift")
@@ -128,6 +140,9 @@ def test_robots_and_people_do_a_task_together_and_a_stop_in_the_chat_halts_all(
         assert crowd.most_open == 1 and person.of(CallKind.ENDED, "ask")[-1].value["answer"] == "done"
         shown = next(blocks for layer, blocks in agents.blocks if layer == "planner")
         assert {robot["robot"] for robot in shown["ROBOTS"]} == {team.left, team.right}
+
+        assert [one for layer, blocks in agents.blocks for one in blocks.get("IMAGES", [])][:1] == [{"robot": team.left}]
+        assert agents.pictures.pop("perceiver") == 1 and not any(agents.pictures.values()), "the others see none"
 
         person.task("hold still").runs("hold")
         wait_until(lambda: len(person.of(CallKind.STARTED, "hold")) == 2, 5.0, "both hold")
