@@ -151,6 +151,25 @@ def test_a_rejected_action_never_begins_costs_no_motion_and_is_planned_again_wit
     assert feedback(kitchen)[1] == [told] and told in kitchen.notices()
 
 
+@pytest.mark.parametrize(
+    ("plans", "why"),
+    [
+        ([plan(PICK_APPLE, PICK_APPLE), plan(BIN)], "the hand of atlas holds apple; it must be put down first"),
+        (
+            [plan(TO_TABLE, 'pick_from(robot="hebe", object="apple", space="sink")'), plan(PICK_APPLE, BIN)],
+            "apple is in table, not in sink",
+        ),
+    ],
+)
+def test_what_cannot_come_off_is_rejected_while_the_action_before_it_still_runs(plans: list[str], why: str) -> None:
+    kitchen = Kitchen(answers(plans)).run()
+    first = kitchen.calls[0]
+    assert any(text.endswith(f"was rejected (world): {why}") for text in kitchen.notices())
+    again = kitchen.asked(Layer.PLANNER)[1]
+    assert again.time_s < first.ended_s and len(again.blocks["RUNNING"]) == 1 and why in again.blocks["FEEDBACK"][0]
+    assert kitchen.ended == [(0, "all is done")] and kitchen.room.things["apple"] == "bin" and not kitchen.done("FAILED")
+
+
 def test_what_the_critic_says_when_it_agrees_reaches_no_later_prompt() -> None:
     kitchen = Kitchen(answers([plan(PICK_APPLE, BIN)], lambda _: judgement(True, "SECRET PRAISE")), critic="always").run()
     assert kitchen.ended[0][0] == 0
@@ -475,7 +494,7 @@ def test_an_answer_of_no_use_ahead_of_time_ends_nothing_that_runs(answer: Says) 
     assert kitchen.done() == APPLE_INTO_BIN and kitchen.ended == [(0, "all is done")]
 
 
-@pytest.mark.parametrize("last", [OPEN_FRIDGE, TO_TABLE, 'wave(robot="atlas")', 'ask(robot="atlas", question="Why?")'])
+@pytest.mark.parametrize("last", [OPEN_FRIDGE, 'wave(robot="atlas")', 'ask(robot="atlas", question="Why?")'])
 def test_what_shows_or_decides_something_new_is_waited_for(last: str) -> None:
     kitchen = Kitchen(answers([plan(last), plan(PICK_APPLE, BIN)])).run()
     assert not any(last in asked.blocks.get("RUNNING", []) for asked in kitchen.asked(Layer.PLANNER))

@@ -104,13 +104,19 @@ class Critic:
             return Verdict(False, "model", f"the critic gave no verdict ({step.opinion.answer.why})")
         return Verdict(judgement.suits, "model", judgement.feedback)
 
-    def foresee(self, step: Step, before: Sequence[Step], running: Sequence[Step]) -> None:
-        """Ask early about a step that waits for others to end well, where a model is to see what is there already."""
-        if self._policy is Policy.NEVER or step.asked or any(self._world.hides(s.action, step.action) for s in before):
-            return
-        fit, _ = self._world.weigh(step.action, [s.action for s in before])
-        if fit is Fit.DOUBTED or (fit is Fit.FITS and self._policy is Policy.ALWAYS):
+    def foresee(self, step: Step, before: Sequence[Step], running: Sequence[Step]) -> str:
+        """Return why a step will not be fit even if those before it end well, "" where that is not known; and ask early about
+        it, where a model is to see what is there already."""
+        if self._policy is Policy.NEVER:
+            return ""
+        fit, why = self._world.weigh(step.action, [s.action for s in before])
+        if fit is Fit.UNFIT:
+            return why
+        if step.asked or any(self._world.hides(s.action, step.action) for s in before):
+            return ""
+        if fit is Fit.DOUBTED or self._policy is Policy.ALWAYS:
             self._ask_about(step, running, early=True)
+        return ""
 
     def confirm(self, claim: str, heard: Callable[[Verdict], None]) -> Question | None:
         """Ask whether the task is done, as somebody claims; None where there is no picture to look at."""

@@ -181,7 +181,8 @@ class ClosedLoopPlanning:
         ahead = self._supposed is not None
         met = [other for other in self._running if ahead or other.action.meets(step.action)]
         if met:
-            self._critic.foresee(step, met, self._running)
+            if why := self._critic.foresee(step, met, self._running):
+                self._reject(f"{step.action} was rejected (world): {why}")
             return
         verdict = self._critic.weigh(step, self._running)
         if verdict.suits:

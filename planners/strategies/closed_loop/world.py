@@ -159,11 +159,10 @@ class World:
         return bool(running.names & action.names) or (running.robot == action.robot and running.skill == "go_to")
 
     def foresees(self, action: Action) -> bool:
-        """Return whether it is known what is to be seen when an action has ended well: it shows nothing new, and somebody sees
-        where things are."""
-        return action.skill in ("close", "pick_from", "release_to") and "things" in (
-            self._robots[action.robot].observed() or {}
-        )
+        """Return whether it is known how things will be when an action has ended well, and somebody sees whether they are. What
+        opens something is done to see what is in there."""
+        known = action.skill in ("close", "pick_from", "release_to", "go_to")
+        return known and "things" in (self._robots[action.robot].observed() or {})
 
     def supposed(self, actions: Iterable[Action]) -> Belief:
         """Return what is believed when these have ended well."""
