@@ -6,6 +6,7 @@ import math
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import chain
 from pathlib import Path
 
 import mink
@@ -88,6 +89,8 @@ class Arm:
         self._world.geom_contype[:], self._world.geom_conaffinity[:] = own, 1  # what stands around touches only the robot
         self._world.geom_margin[:] = 0.0
         self._world.geom_margin[own] = WAY_CLEAR_M[0]
+        self._hand_boxes, everything = self._boxes_of(self._hand), range(self._world.nbody)
+        self._others = np.array(self._boxes_of(set(everything) - self._robot), dtype=int)
         self._clear = CLEAR_M
         self._narrow: tuple[Vector, ...] = ()
         """Joints near which it keeps no more than `CLEAR_M`."""
@@ -170,13 +173,12 @@ class Arm:
         self.be_at(q)
         mujoco.mj_collision(self._world, self._data)
         count = self._data.ncon
-        if not count:
-            return
         narrow = any(np.abs(end - q).max() < NARROW_RAD for end in self._narrow)
         clear = CLEAR_M if narrow else self._clear
         clear_held = clear if clear > CLEAR_M else 0.0
         contacts = self._data.contact
-        for geoms, distance in zip(contacts.geom[:count].copy(), contacts.dist[:count].copy(), strict=True):
+        told = zip(contacts.geom[:count].copy(), contacts.dist[:count].copy(), strict=True)
+        for geoms, distance in chain(told, self._near_boxes(clear)):
             pair = {int(body) for body in self._world.geom_bodyid[geoms]}
             held = pair & self._around.held.keys()
             others = pair - self._robot - held
@@ -184,6 +186,27 @@ class Arm:
                 continue
             if distance < (0.0 if not others else clear if pair & self._robot else clear_held):
                 yield self._world.body(others.pop()).name or "something" if others else "itself"
+
+    def _boxes_of(self, bodies: Collection[int]) -> list[int]:
+        """Return the geoms of some bodies that are boxes."""
+        boxes = self._world.geom_type == mujoco.mjtGeom.mjGEOM_BOX
+        return np.flatnonzero(boxes & np.isin(self._world.geom_bodyid, list(bodies))).tolist()
+
+    def _near_boxes(self, clear: float) -> Iterator[tuple[list[int], float]]:
+        """Yield the boxes of the hand, and of what it holds, with those around that are nearer than `clear` [m], and how far.
+
+        MuJoCo's contacts tell of all boxes that touch, but leave out some that are a few millimetres apart.
+        """
+        world, data, others = self._world, self._data, self._others
+        hand = self._hand_boxes if self._held is None else [*self._hand_boxes, *self._boxes_of({self._held[0]})]
+        ways = data.geom_xpos[hand] - data.geom_xpos[others][:, None]
+        beside = np.abs(ways @ data.geom_xmat[others].reshape(-1, 3, 3)) - world.geom_size[others][:, None]
+        near = beside.max(axis=2) < world.geom_rbound[hand] + clear
+        for other, own in np.argwhere(near).tolist() if near.any() else ():
+            geoms = [hand[own], int(others[other])]
+            distance = mujoco.mj_geomDistance(world, data, *geoms, clear, None)
+            if distance < clear:
+                yield geoms, distance
 
     def _bodies_below(self, root: str) -> frozenset[int]:
         top = self._world.body(root).id

@@ -10,10 +10,12 @@ from collections.abc import Callable, Iterator
 from functools import lru_cache
 from pathlib import Path
 
+import mujoco
 import numpy as np
 import pytest
 from arm_sim import ArmSim, count
 
+from ghostshell_ros.arms.arm import WAY_CLEAR_M
 from skill_kernel import SkillReturn
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -273,6 +275,23 @@ def test_a_stop_while_it_plans_comes_at_once(atlas: ArmSim) -> None:
     result = atlas.body.pick("cup", "table", atlas.stop)
     assert result.interrupted and result.message == "stopped while its way was planned, with an empty hand"
     assert atlas.sent == 0
+
+
+def test_a_box_near_the_hand_is_in_its_way_where_the_contacts_of_mujoco_leave_it_out(atlas: ArmSim) -> None:
+    (side,), around, rng = atlas.body._arms, atlas.body.around, np.random.default_rng(0)
+    atlas.body._look()
+    start, at, box = atlas.body._start(side), np.array(side.arm.here().position), "green_medication"
+    boxes = [body.geomadr[0] for body in map(around.model.body, ("finger_left", "finger_right", box))]
+    near, told, found = 0, 0, 0
+    for _ in range(600):
+        around.place({box: ((at + rng.uniform(-0.08, 0.08, 3)).tolist(), rng.normal(size=4).tolist())})
+        distances = [mujoco.mj_geomDistance(around.model, around.data, finger, boxes[2], 1.0, None) for finger in boxes[:2]]
+        with side.arm._keeping(WAY_CLEAR_M[0]):
+            if 0.0 < min(distances) < WAY_CLEAR_M[0]:
+                near += 1
+                found += side.arm.touched(start) == box
+                told += any(around.model.body(box).id in around.model.geom_bodyid[pair] for pair in around.data.contact.geom)
+    assert found == near > told
 
 
 # -- what is missing ----------------------------------------------------------------------------------------------------------
