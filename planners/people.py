@@ -12,7 +12,6 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from pathlib import Path
 from types import MappingProxyType
 from typing import Annotated
 
@@ -21,9 +20,9 @@ from pydantic import AfterValidator, BeforeValidator, Field
 from planners.language.choices import chosen
 from planners.prompts.blocks import text_beside
 from skill_kernel.config.sections import Section, shaped
-from skill_kernel.config.yaml_text import RecordError, checked, read_mapping, read_yaml
+from skill_kernel.config.yaml_text import read_yaml
 from skill_kernel.processes.questions import ASK as ASK
-from skill_kernel.robot import RobotConfigError, find_file
+from skill_kernel.robot import load_file
 
 SAID_KEPT = 200
 """Newest sayings that are known, and newest private ones that are kept from others."""
@@ -136,17 +135,9 @@ class People:
 
 
 def load_people(name_or_path: str) -> dict[str, Person]:
-    """Read people by name from `config/people/<name>.yaml`, or from the path of a YAML file; none for "".
-
-    Raises RobotConfigError, in one sentence that names the file, the key and the nearest valid key.
-    """
-    if not name_or_path:
-        return {}
-    path: Path = find_file(name_or_path, "people")
-    try:
-        return checked(_PeopleFile, read_mapping(path, strict=False), path).people
-    except RecordError as error:
-        raise RobotConfigError(f"people file {error}") from error
+    """Read people by name from `config/people/<name>.yaml`, or from the path of a YAML file; none for "". Raises
+    RobotConfigError as `load_file` does."""
+    return load_file(_PeopleFile, name_or_path, "people")[0].people if name_or_path else {}
 
 
 # -- what a reply means ------------------------------------------------------------------------------------------------

@@ -9,8 +9,7 @@ from typing import Annotated
 from pydantic import Field
 
 from skill_kernel.config.sections import Section, shaped
-from skill_kernel.config.yaml_text import RecordError, checked, read_mapping
-from skill_kernel.robot import RobotConfigError, find_file
+from skill_kernel.robot import load_file
 
 _NAME = r"[A-Za-z_]\w*"
 _Namespace = Annotated[str, shaped(rf"{_NAME}(/{_NAME})*", "not a robot's namespace, such as 'hebe'")]
@@ -27,12 +26,5 @@ class TeamConfig(Section):
 
     @classmethod
     def load(cls, name_or_path: str | Path) -> TeamConfig:
-        """Read a team by its name (from the source tree or the installed share) or by the path of a YAML file.
-
-        Raises RobotConfigError, in one sentence that names the file, the key and the nearest valid key.
-        """
-        path = find_file(name_or_path, "team")
-        try:
-            return checked(cls, read_mapping(path, strict=False), path)
-        except RecordError as error:
-            raise RobotConfigError(f"team file {error}") from error
+        """Read a team by its name or by the path of a YAML file. Raises RobotConfigError as `load_file` does."""
+        return load_file(cls, name_or_path, "team")[0]

@@ -19,7 +19,7 @@ from ghostshell_ros.runtime.data import data_folder
 from ghostshell_ros.runtime.node import RuntimeNode
 from ghostshell_ros.runtime.service_client import ServiceClient
 from planners.models.scrubber import Secrets, known_secrets, looks_removed
-from skill_kernel.robot import RobotConfigError, find_robot
+from skill_kernel.robot import RobotConfigError, find_file
 
 HIDDEN = "(not recorded)"
 
@@ -111,7 +111,7 @@ class Configuration:
     def _files_of(self, robot: str, file: str, data_dir: str) -> None:
         """Attach the robot's own file and its routines, where this machine has them."""
         try:
-            path = find_robot(file)
+            path = find_file(file)
             text = path.read_text(encoding="utf-8")
         except (RobotConfigError, OSError, UnicodeDecodeError):
             return

@@ -12,7 +12,7 @@ from kalos_fake import BLOCKED, Kalos, Pause, Stop, config, registry
 from ghostshell_ros.robots.kalos import body
 from ghostshell_ros.robots.kalos.skills.locomotion import HALLWAY, PLACES
 from skill_kernel.codes import CallCode
-from skill_kernel.robot import RobotConfig, RobotConfigError, find_robot
+from skill_kernel.robot import RobotConfig, RobotConfigError, find_file
 from skill_kernel.skills.arguments import unknown_limits
 from skill_kernel.skills.drivers import DriverResult
 
@@ -361,7 +361,7 @@ def test_a_picture_is_kept_and_the_result_says_where(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("key", "near"), [("cruise_linear", "cruise_liner"), ("stop_distance", "stop_distanc")])
 def test_a_misspelt_key_of_the_base_is_told_with_the_nearest(tmp_path: Path, key: str, near: str) -> None:
-    wrong = find_robot("kalos").read_text().replace(f"{key}:", f"{near}:")
+    wrong = find_file("kalos").read_text().replace(f"{key}:", f"{near}:")
     (tmp_path / "kalos.yaml").write_text(wrong)
     with pytest.raises(RobotConfigError, match=key):
         RobotConfig.load(tmp_path / "kalos.yaml")

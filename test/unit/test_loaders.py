@@ -42,7 +42,7 @@ from skill_kernel.events import CallEvent, CallKind
 from skill_kernel.observation.records import recorded
 from skill_kernel.processes import store as processes
 from skill_kernel.processes.process import Process
-from skill_kernel.robot import RobotConfig, RobotConfigError, find_robot
+from skill_kernel.robot import RobotConfig, RobotConfigError, find_file
 from skill_kernel.skills.registry import RegistryError
 
 DEEP = "a nest 5000 deep"
@@ -266,7 +266,7 @@ def test_a_path_that_no_file_has_is_refused(name: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["a" * 5000, "a\0b", "", "~/a", "nobody" * 50, "\ud800"])
 def test_a_name_that_no_robot_has_is_refused(name: str) -> None:
     with pytest.raises(RobotConfigError) as caught:
-        find_robot(name)
+        find_file(name)
     assert len(str(caught.value)) < 500
 
 

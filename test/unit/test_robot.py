@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from skill_kernel.robot import WRAPPERS, RobotConfig, RobotConfigError, find_robot
+from skill_kernel.robot import WRAPPERS, RobotConfig, RobotConfigError, find_file
 
 GOOD = """\
 name: toy
@@ -92,9 +92,9 @@ def test_a_robot_is_found_by_name_in_the_installed_share(tmp_path: Path, monkeyp
     folder.mkdir(parents=True)
     path = write(folder, GOOD)
     monkeypatch.setenv("AMENT_PREFIX_PATH", os.pathsep.join([str(tmp_path / "none"), str(tmp_path)]))
-    assert find_robot("toy") == path
+    assert find_file("toy") == path
     with pytest.raises(RobotConfigError, match="no robot 'tojy'; did you mean 'toy'"):
-        find_robot("tojy")
+        find_file("tojy")
 
 
 def test_body_and_model_that_are_not_there_are_named(tmp_path: Path) -> None:
