@@ -11,14 +11,14 @@ from pathlib import Path
 from typing import Annotated, Literal
 from urllib.parse import urlsplit
 
-from pydantic import ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import ConfigDict, Field, field_validator, model_validator
 
 from planners.models.base import ModelError, Usage
 from planners.models.scrubber import looks_removed
 from skill_kernel.codes import ModelCode
 from skill_kernel.config.plugins import MODELS, PluginError, how_to_install, load_plugin, plugins
-from skill_kernel.config.sections import Section, nearest, shown
-from skill_kernel.config.yaml_text import RecordError, read_mapping
+from skill_kernel.config.sections import Section, nearest
+from skill_kernel.config.yaml_text import RecordError, checked, read_mapping
 
 MAX_SPEC = 1000
 """Characters of a model as the command line names it."""
@@ -176,21 +176,9 @@ class ModelsFile(_Entry):
 def load_models(path: Path) -> ModelsFile:
     """Read config/models.yaml. Raises ConfigError naming file, key and nearest known key."""
     try:
-        return ModelsFile.model_validate(read_mapping(path, strict=False))
+        return checked(ModelsFile, read_mapping(path, strict=False), path)
     except RecordError as error:
         raise ConfigError(str(error)) from None
-    except ValidationError as error:
-        raise ConfigError(f"{path}: {explain(error)}") from None
-
-
-def explain(error: ValidationError) -> str:
-    """Return one sentence for the first thing wrong, with the place and, for an unknown key, the nearest known one."""
-    first = error.errors(include_input=False, include_url=False)[0]
-    place = shown(".".join(str(part) for part in first["loc"])) or "the top level"
-    if first["type"] == "extra_forbidden":
-        known = [key for model in (ModelConfig, ModelsFile, Prices, Retry, Deadlines) for key in model.model_fields]
-        return f"{place}: unknown key{nearest(str(first['loc'][-1]), known) or '; remove it'}"
-    return f"{place}: {shown(first['msg'], 300)}"
 
 
 def parse_spec(spec: str, models: ModelsFile | None = None) -> ModelConfig:
@@ -225,9 +213,9 @@ def parse_spec(spec: str, models: ModelsFile | None = None) -> ModelConfig:
                 why = "what follows the @ is the server's address and begins with http:// or https://"
                 raise ConfigError(f"model {provider}:…: {why}; a name with an @ in it belongs into models.yaml")
             entry = {"provider": provider, "model": model, "base_url": "http" + url if at else None}
-            return ModelConfig.model_validate(entry)
-    except ValidationError as error:
-        raise ConfigError(f"model {provider}:…: {explain(error)}") from None
+            return checked(ModelConfig, entry, f"model {provider}:…")
+    except RecordError as error:
+        raise ConfigError(str(error)) from None
     if (text == "local" or text.startswith("simulated")) and (missing := how_to_install(text)):
         raise ConfigError(missing)
     names = sorted({"offline", *(models.models if models is not None else [])})

@@ -54,7 +54,8 @@ def nearest(word: str, known: Iterable[str], *, else_known: bool = False) -> str
 
 
 def one_sentence(model: type[BaseModel], error: ValidationError) -> str:
-    """Return the first fault as a sentence that names the key and, for an unknown one, what is valid in its place."""
+    """Return the first fault as a sentence that names the key and, for an unknown one, what is valid in its place. Values are
+    not shown of a model that hides them (`hide_input_in_errors`)."""
     first = error.errors(include_url=False)[0]
     where = [str(part) for part in first["loc"]]
     key = shown(".".join(where))
@@ -77,7 +78,8 @@ def one_sentence(model: type[BaseModel], error: ValidationError) -> str:
             f"key '{key}.{what}': there is no '{shown(given_tag)}'{nearest(given_tag, known)} (known: {', '.join(known)}){more}"
         )
     reason = first["msg"].removeprefix("Value error, ")
-    given_value = "" if isinstance(first["input"], Mapping) else f", not {shown(repr(first['input']))}"
+    hidden = isinstance(first["input"], Mapping) or model.model_config.get("hide_input_in_errors")
+    given_value = "" if hidden else f", not {shown(repr(first['input']))}"
     return f"key '{key}': {reason[0].lower() + reason[1:]}{given_value}{more}"
 
 

@@ -84,7 +84,7 @@ def test_a_misspelt_name_gets_the_nearest_one() -> None:
         ("{provider: openai, model: m, base_url: 'https://me:sk-secret@host/v1'}", "keys come from the environment"),
         ("{provider: openai, model: m, api_key_env: sk-secret-123456}", "NAME of an environment variable"),
         ("{provider: openai, model: m, api_key_env: gsk_secret123456}", "NAME of an environment variable"),
-        ("{provider: openai, model: m, sk-secret-123456: 1}", "unknown key"),
+        ("{provider: openai, model: m, sk-secret-123456: 1}", "is unknown"),
         ("{provider: openai, model: m", "not valid YAML"),
     ],
 )
