@@ -28,8 +28,8 @@ Vector = npt.NDArray[np.float64]
 
 SAMPLE_S = 0.04
 """Time between two set-points of a plan; the driver joins them by straight lines."""
-GRIP_S, HOLD_S, LET_GO_S = 0.4, 0.3, 0.1
-"""Times in which the fingers open or shut, and in which they then take hold or let go."""
+GRIP_S, SETTLE_S = 0.6, 0.4
+"""Times in which the fingers open or shut, and in which they take hold or let go."""
 OPENED_M = 0.002
 """Fingers that are so near to open need not be opened."""
 SPARE_M = 0.004
@@ -135,8 +135,8 @@ class ArmBody:
         with self._busy:
             return self._with_empty_hand(plan, stop, f"holds {thing}", thing)
 
-    def put(self, space: str, stop: StopEvent, *, stays: bool = False) -> SkillReturn:
-        """Put what the hand holds into a space. Then the arm draws in, unless it `stays` because no other robot comes there."""
+    def put(self, space: str, stop: StopEvent) -> SkillReturn:
+        """Put what the hand holds into a space."""
         with self._busy:
             full = self._full()
             if full is None:
@@ -152,12 +152,11 @@ class ArmBody:
                 return "" if there else f"{thing} was let go, but nobody sees it in {space}; look where it lies"
 
             done = self._perform([full], plan, stop, f"put {thing} into {space}", missed)
-            if not stays:
-                self._out_of_the_way(done, stop)
+            self._out_of_the_way(done, stop)
             return done
 
-    def swing(self, door: str, share: float, stop: StopEvent, *, stays: bool = False) -> SkillReturn:
-        """Bring a door or drawer to a share of its way: 0 is shut, 1 open. Then the arm draws in, unless it `stays`."""
+    def swing(self, door: str, share: float, stop: StopEvent) -> SkillReturn:
+        """Bring a door or drawer to a share of its way: 0 is shut, 1 open."""
         wished = "open" if share >= OPENED else "shut"
 
         def missed() -> str:
@@ -170,8 +169,7 @@ class ArmBody:
 
         with self._busy:
             done = self._with_empty_hand(plan, stop, f"{door} is {wished}", door + HANDLE, missed)
-            if not stays:
-                self._out_of_the_way(done, stop)
+            self._out_of_the_way(done, stop)
             return done
 
     def draw_in(self, stop: StopEvent) -> SkillReturn:
@@ -386,8 +384,7 @@ class ArmBody:
             return DriverResult(ok=True)
         told = all(self._sent.get(f) == to for f, to in zip(fingers, goal, strict=True))
         moved_s = SAMPLE_S if told else GRIP_S
-        settled_s = moved_s + (LET_GO_S if grip.opens else HOLD_S)
-        result = self._send(fingers, [moved_s, settled_s], [goal, goal], stop)
+        result = self._send(fingers, [moved_s, moved_s + SETTLE_S], [goal, goal], stop)
         if grip.holds and not result.ok:
             # Stopped half way: it holds what keeps the fingers further apart than they were told to be by then.
             share = min(1.0, result.values.get("completed_s", 0.0) / GRIP_S)
