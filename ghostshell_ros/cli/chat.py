@@ -29,7 +29,7 @@ from ghostshell_ros.runtime.service_client import HaltClient, ServiceClient
 from ghostshell_ros.runtime.signing import signed
 from ghostshell_ros.wire.qos import LATCHED
 from planners.language.stop_words import is_stop
-from skill_kernel.processes.questions import named
+from skill_kernel.processes.questions import in_private, named
 from skill_kernel.roles import Act, key_role
 
 HELP = {
@@ -180,6 +180,8 @@ class Conversation:
         view, (name, *rest) = self.client.view, line.split() or [""]
         if name == "answer" and rest and view.questions:
             question_id, line = named(rest)
+        elif in_private(line)[1]:
+            question_id = view.asked(begun_s)  # never an instruction, which all could read; the robot says which it could be
         elif not name or _is_command(name, rest) or line.startswith(INSTRUCTS) or not (question_id := view.asked(begun_s)):
             return False
         self.client.answer(question_id, line, self.say)

@@ -96,7 +96,13 @@ def office(folder: Path, replies: dict[str, list[str]], agents: Agents) -> Itera
     number = f"{os.getpid()}_p{next(_numbers)}"
     with (
         ModelServer(agents) as server,
-        team_up(folder, number, {"strategy": "team", "people": str(people)}, f"model:=openai:any@{server.openai_url}") as up,
+        team_up(
+            folder,
+            number,
+            {"strategy": "team", "people": str(people)},
+            f"model:=openai:any@{server.openai_url}",
+            "team.pictures:=true",
+        ) as up,
         NodeHost((crowd := Crowd(f"team{number}", replies),)) as host,
     ):
         host.start()

@@ -88,6 +88,8 @@ def test_with_several_open_only_the_command_answers_and_names_which(obeyed: list
     for line in ("yes", "answer 1eef yes", "ghostshell answer 3fa2 no", "answer yes"):
         talk.obey(line)
     assert obeyed == ["yes", ("1eef", "yes"), ("3fa2", "no"), ("", "yes")]
+    talk.obey("private: no, I see a doctor")
+    assert obeyed[-1] == ("", "private: no, I see a doctor"), "an instruction could be read by all"
     talk.client.view.hear("questions", asked(), 7.0)
     talk.obey("answer the phone")
     assert obeyed[-1] == "answer the phone"

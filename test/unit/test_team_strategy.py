@@ -135,7 +135,7 @@ def test_what_is_malformed_is_repaired_once_and_then_named() -> None:
 def test_the_perceiver_alone_sees_what_the_robots_cameras_show() -> None:
     buffer = io.BytesIO()
     Pillow.new("RGB", (8, 8), "red").save(buffer, format="PNG")
-    office = Office({Layer.PLANNER: [steps("x()")], Layer.ASSIGNER: [assigned("dog")]})
+    office = Office({Layer.PLANNER: [steps("x()")], Layer.ASSIGNER: [assigned("dog")]}, pictures=True)
     office.views["dog"].pictures = [Image(buffer.getvalue(), 0.0)]
     office.run()
     (looked,) = office.prompts(Layer.PERCEIVER)

@@ -27,8 +27,9 @@ from skill_kernel.skills.arguments import to_json
 
 BEAT_S, REST_BEAT_S = 0.1, 0.5
 """Time between two heartbeats while calls live, and while none does."""
-ANSWER_SHARE = 0.5
-"""Share of `silence_s` in which kernel and gate answer a request: what a link takes, it takes of both."""
+ANSWER_SHARE, ANSWER_BOUNDS_S = 0.5, (0.5, 2.0)
+"""Share of `silence_s` in which kernel and gate answer a request, because what a link takes, it takes of both; and its bounds
+[s], since a halt is never waited for longer."""
 
 
 @dataclass(frozen=True)
@@ -99,7 +100,8 @@ class TeamMember:
         """What the kernel has not been told to end, because nothing reaches it: functions by their process there."""
         self._telling = False
         self._link = KernelLink(node, ready_s=settings.ready_s, silence_s=settings.silence_s, namespace=name)
-        self._answer_s = ANSWER_SHARE * settings.silence_s
+        least_s, most_s = ANSWER_BOUNDS_S
+        self._answer_s = min(most_s, max(least_s, ANSWER_SHARE * settings.silence_s))
         self._gate = GateClient(node, on_problem, namespace=name, answer_s=self._answer_s)
         self._leases = ServiceClient(node, ProcessLease, f"/{name}/skill_kernel/process_lease")
         self._heartbeat = node.create_publisher(ProcessHeartbeat, f"/{name}/process_heartbeat", HEARTBEATS)

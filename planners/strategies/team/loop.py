@@ -315,7 +315,7 @@ class TeamPlanning:
         if self._standing:
             self._drop_proposal()
         elif Layer.MANAGER in self._off and failed and not done:
-            self._end(int(TaskCode.CALL_FAILED), f"{failed[-1].skill}: {failed[-1].told}")
+            self._end(int(TaskCode.CALL_FAILED), self._open(f"{failed[-1].skill}: {failed[-1].told}"))
         else:
             thought = self._prompts.reflection.thought if self._prompts.reflection is not None else "all steps are done"
             self._end(0 if done else int(TaskCode.ONLY_WORDS), self._open(shown(thought, SHOWN_WHY)))
@@ -327,7 +327,7 @@ class TeamPlanning:
         if Layer.PERCEIVER in self._off:
             self._turn(self._plan_next())
             return
-        pictures = Pictures.take(self._prompts.looked_at())
+        pictures = Pictures.take(self._prompts.looked_at() if self._io.settings["team.pictures"] else {})
         text = self._prompts.perceive(pictures, propose=self._standing and self._proposal is None)
         self._ask(Layer.PERCEIVER, text, Perception, self._perceived, self._tellable, list(pictures.images.values()))
 

@@ -22,6 +22,7 @@ is shown in that person's own tasks alone.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import islice
 from typing import Any
 
 from planners.prompts.blocks import Layer, block, front, text_beside
@@ -92,8 +93,8 @@ class Prompts:
 
     def looked_at(self) -> dict[str, RobotView]:
         """Return the robots whose cameras the perceiver looks through: the first of them that have a picture."""
-        seen = [name for name in self._first(self._robots) if self._robots[name].images()]
-        return {name: self._robots[name] for name in seen[:SHOWN_PICTURES]}
+        seen = (name for name in self._first(self._robots) if self._robots[name].images())
+        return {name: self._robots[name] for name in islice(seen, SHOWN_PICTURES)}
 
     def perceive(self, pictures: Pictures, *, propose: bool) -> str:
         """Return what the perceiver is asked; `propose`: also whether there is something to do."""

@@ -24,6 +24,7 @@ class Team(TeamStrategy):
         Parameter("team.perceiver", True, f"a perceiver reads what is known; {_OFF}"),
         Parameter("team.planner", True, f"a planner writes the steps; {_OFF}"),
         Parameter("team.validator", True, f"a validator looks at each plan before anything of it begins; {_OFF}"),
+        Parameter("team.pictures", False, "the perceiver sees the robots' newest pictures; only for a model that reads them"),
         Parameter("team.max_plans", 12, "plans of one task, or of one proposal, at most", 1, 1000),
         Parameter("team.max_rejections", 4, "plans in a row that may be rejected", 1, 100),
         Parameter("team.answer_s", 120.0, "a person is waited for so long, from the first try on [s]", 1.0, 3600.0),
