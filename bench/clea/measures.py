@@ -69,13 +69,12 @@ def _verdict(rejection: str) -> str:
 
 
 def _moved(run: Run, at: float, rejection: str) -> bool:
-    """Return whether a rejected action began before the next plan. One like it may run at its rejection: what is planned twice
-    is rejected while the first one runs."""
+    """Return whether a rejected action ran at its rejection, or began before the next plan."""
     if (found := _REJECTED.match(rejection)) is None:
         return False
     plans = [a.ended for a in run.trace.answers if a.layer == Layer.PLANNER.value and a.ended > at]
     act, until = Act.read(found[1]), min(plans, default=at)
-    return any(_same(call, act) and at <= call.started <= until for call in run.trace.calls)
+    return any(_same(call, act) and call.started <= until and call.until(until) > at for call in run.trace.calls)
 
 
 def _same(call: Call, act: Act) -> bool:

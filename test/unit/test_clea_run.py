@@ -175,9 +175,9 @@ def test_rejections_have_the_reasons_of_table_two() -> None:
 
 
 @pytest.mark.parametrize(
-    ("started", "ended", "moved"), [(4.0, 6.0, 0), (5.0, 6.0, 1), (5.5, 9.0, 1), (1.0, 2.0, 0), (8.0, 9.0, 0), (math.inf, 0, 0)]
+    ("started", "ended", "moved"), [(4.0, 6.0, 1), (5.5, 9.0, 1), (1.0, 2.0, 0), (8.0, 9.0, 0), (math.inf, 0, 0)]
 )
-def test_a_rejected_action_that_began_would_be_counted(started: float, ended: float, moved: int) -> None:
+def test_a_rejected_action_that_ran_would_be_counted(started: float, ended: float, moved: int) -> None:
     run = Run(Trace(asked=0.0, end=10.0), done())
     run.trace.answers.append(ModelAnswer("p1", "planner", 7.0, 1.0, 0, 0, 0, 0.0))
     run.notices.append((5.0, "critic", 'open(robot="hebe", what="oven") was rejected (world): oven is open already'))
