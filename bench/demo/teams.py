@@ -46,6 +46,8 @@ SIDE_TABLE, TOP_M, APART_M = (9.75, 1.45), 0.56, 0.09
 """Middle of the side table beside Li in the world [m], height at which things are put on it, and distance between two."""
 LI, KALOS_START = (9.1, 1.55), (0.0, -1.9)
 """Where Li and the start of Kalos are in the world [m]."""
+TABLE_M, TABLE_TOP_M = (0.45, 0.75), 0.70
+"""Half of the kitchen table in front of Atlas, which stands at its edge, along x and y, and its height [m]."""
 NEAR_M, BESIDE_M = 0.4, 1.5
 """A thing is on the side table, and Kalos with Li, up to so far from its middle, and from her [m]."""
 
@@ -69,7 +71,8 @@ class TeamClient(RobotClient):
 
         def arranged(future: Future) -> None:
             answer = future.result()
-            self.fault = "" if answer.success else f"the simulator did not move {', '.join(wishes)}: {answer.message}"
+            if not answer.success:
+                self.fault = f"the simulator did not move {', '.join(wishes)}: {answer.message}"
             then()
 
         self._set.call_async(request).add_done_callback(
@@ -132,7 +135,7 @@ class HomeClient(TeamClient):
         super().__init__(team, film=film)
         self._alone, self._heard = alone, set[str]()
         self._answers = list[tuple[float, str]]()
-        self._where = dict[str, tuple[float, float]]()
+        self._where, self._height = dict[str, tuple[float, float]](), dict[str, float]()
         self._answer = self.create_client(AnswerQuestion, "answer_question")
         self.create_subscription(QuestionArray, "questions", self._questions, LATCHED)
         for thing in ("vitamins", "tea"):
@@ -140,7 +143,8 @@ class HomeClient(TeamClient):
         self.create_subscription(Odometry, "/kalos/odom", partial(self._walked, "kalos"), MEASUREMENTS)
 
     def _at(self, name: str, message: PoseStamped) -> None:
-        self._where[name] = (message.pose.position.x, message.pose.position.y)
+        at = message.pose.position
+        self._where[name], self._height[name] = (at.x, at.y), at.z
 
     def _walked(self, name: str, message: Odometry) -> None:
         at = message.pose.pose.position
@@ -158,9 +162,17 @@ class HomeClient(TeamClient):
             self.call_later(ANSWER_S, lambda: self._reply(question, HELPERS[question.person]))
             return
         named = [thing for thing in THINGS if thing.replace("_", " ") in question.text]
+        if missing := [thing for thing in named if not self._on_table(thing)]:
+            self.fault = f"{question.person} was sent for the {' and the '.join(missing)}, not on the kitchen table"
+            self._reply(question, "no")
+            return
         middle, y = SIDE_TABLE
         wishes = {thing: [middle + APART_M * (i - 0.5), y, 0.0, TOP_M] for i, thing in enumerate(named)}
         self.call_later(CARRY_S, lambda: self.arrange(wishes, lambda: self._reply(question, "done")))
+
+    def _on_table(self, thing: str) -> bool:
+        (x, y), (half_x, half_y) = self._where.get(thing, (math.inf, math.inf)), TABLE_M
+        return abs(x - half_x) <= half_x and abs(y) <= half_y and self._height[thing] > TABLE_TOP_M
 
     def _reply(self, question: Question, text: str) -> None:
         self._answers.append((self.now_s(), f"{question.person}: {text}"))
