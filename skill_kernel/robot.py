@@ -263,7 +263,7 @@ class RobotConfig(Section):
 
 
 FileKind: TypeAlias = Literal["robot", "team", "people"]
-"""What a YAML file describes; those that are shipped lie in a folder for each kind."""
+"""Kinds of YAML files; those that are shipped lie in a folder for each."""
 
 
 def load_file(model: type[Record], name_or_path: str | Path, kind: FileKind) -> tuple[Record, Path]:

@@ -39,13 +39,13 @@ HOME_TASK = (
     "Let Kalos tell Li that tea and vitamins are coming."
 )
 HELPERS: Mapping[str, str] = {"Bo": "ask Wang instead", "Wang": "yes"}
-"""What the simulated people answer when they are asked to carry something."""
+"""Answers of the simulated people when they are asked to carry something."""
 ANSWER_S, CARRY_S = 2.0, 6.0
 """Time that a simulated person takes to answer, and to carry things [s]."""
 SIDE_TABLE, TOP_M, APART_M = (9.75, 1.45), 0.56, 0.09
 """Middle of the side table beside Li in the world [m], height at which things are put on it, and distance between two."""
 LI, KALOS_START = (9.1, 1.55), (0.0, -1.9)
-"""Where Li and the start of Kalos are in the world [m]."""
+"""Places of Li and of the start of Kalos in the world [m]."""
 TABLE_M, TABLE_TOP_M = (0.45, 0.75), 0.70
 """Half of the kitchen table in front of Atlas, which stands at its edge, along x and y, and its height [m]."""
 NEAR_M, BESIDE_M = 0.4, 1.5

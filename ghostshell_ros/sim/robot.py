@@ -69,7 +69,7 @@ class SimRobot:
         self._base_dof = -1 if self.fixed else int(model.jnt_dofadr[base])
         start = mujoco.mj_name2id(model, _OBJECT.mjOBJ_SITE, f"{name}{START}")
         self._origin: Vector = model.site_pos[start][:2].copy() if start >= 0 else np.zeros(2)
-        """Where the robot's odom frame begins in the world [m]."""
+        """Origin of the robot's odom frame in the world [m]."""
         own = np.isin(driven, list(self.bodies)) & (driven != self.base_id)
         self._servos = np.flatnonzero(own)
         joints = model.actuator_trnid[self._servos, 0]

@@ -164,10 +164,25 @@ def test_a_rejected_action_never_begins_costs_no_motion_and_is_planned_again_wit
 def test_what_cannot_come_off_is_rejected_while_the_action_before_it_still_runs(plans: list[str], why: str) -> None:
     kitchen = Kitchen(answers(plans)).run()
     first = kitchen.calls[0]
-    assert any(text.endswith(f"was rejected (world): {why}") for text in kitchen.notices())
+    assert any(text.endswith(f"was rejected (world): once what runs has ended, {why}") for text in kitchen.notices())
     again = kitchen.asked(Layer.PLANNER)[1]
     assert again.time_s < first.ended_s and len(again.blocks["RUNNING"]) == 1 and why in again.blocks["FEEDBACK"][0]
     assert kitchen.ended == [(0, "all is done")] and kitchen.room.things["apple"] == "bin" and not kitchen.done("FAILED")
+
+
+def test_a_planner_that_insists_on_what_cannot_come_off_ends_no_action_that_runs() -> None:
+    stubborn = [plan(PICK_APPLE, PICK_APPLE), plan(PICK_APPLE), plan(BIN)]
+    kitchen = Kitchen(answers(stubborn), max_rejections=2).run()
+    assert kitchen.done() == APPLE_INTO_BIN and kitchen.ended == [(0, "all is done")]
+    early = [text for text in kitchen.notices() if "once what runs has ended" in text]
+    assert len(early) == 1, "another one while the same action runs would count without anything having happened"
+
+
+def test_what_an_action_may_show_is_waited_for_before_the_next_one_is_rejected() -> None:
+    unfit = 'pick_from(robot="hebe", object="apple", space="sink")'
+    kitchen = Kitchen(answers([plan(OPEN_FRIDGE, unfit), plan(PICK_APPLE, BIN)])).run()
+    assert kitchen.asked(Layer.PLANNER)[1].time_s >= kitchen.calls[0].ended_s
+    assert feedback(kitchen)[1] == [f"{unfit} was rejected (world): apple is in table, not in sink"]
 
 
 def test_what_the_critic_says_when_it_agrees_reaches_no_later_prompt() -> None:
@@ -472,6 +487,13 @@ def test_a_plan_made_ahead_is_void_where_the_world_is_not_as_it_supposed(answer_
     assert "plans again, because tea is in sink" in kitchen.notices()
     asked = kitchen.asked(Layer.PLANNER)
     assert "RUNNING" not in asked[2].blocks and asked[2].time_s > kitchen.calls[0].ended_s
+
+
+def test_a_plan_made_ahead_is_void_where_nobody_sees_any_more_how_the_world_is() -> None:
+    kitchen = Kitchen(answers([plan(PICK_APPLE), plan(BIN)]))
+    kitchen.at(2.0, lambda: [setattr(view, "blind", True) for view in kitchen.views.values()])
+    kitchen.run()
+    assert any("plans again, because atlas does not tell what it sees" in text for text in kitchen.notices())
 
 
 def test_a_plan_made_ahead_is_void_when_what_it_supposes_fails() -> None:

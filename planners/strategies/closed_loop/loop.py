@@ -54,7 +54,9 @@ class ClosedLoopPlanning:
         """The planner's, or the last look at a claim."""
         self._claim: PlanAnswer | None = None
         self._supposed: Belief | None = None
-        """What a plan that was asked for ahead of time supposes of the world after what runs; None for no such plan."""
+        """Belief on which a plan rests that was asked for ahead of time; None for no such plan."""
+        self._foretold = False
+        """True once a step was rejected for what will be when something has ended that still runs."""
         self._feedback: list[str] = []
         """Why plans were stopped, since the last one that was accepted."""
         self._acted = any(call.outcome == Outcome.DONE for call in task.done)
@@ -138,6 +140,9 @@ class ClosedLoopPlanning:
             return
         if self._claim is not None:
             self._verify(self._claim)
+        elif self._foretold and self._running:
+            if self._supposed is None and self._foreseen():
+                self._plan(ahead=True)
         elif self._feedback or not self._running:
             self._plan()
         elif self._supposed is None and self._foreseen():
@@ -154,6 +159,7 @@ class ClosedLoopPlanning:
         """Let a plan count that was asked for ahead of time, unless the world is not as it supposed."""
         self._supposed = None
         if why := self._world.otherwise(supposed):
+            self._plans -= bool(self._waiting or self._claim)
             self._drop_plan()
             self._io.report(Notice(layer=Layer.PLANNER.value, text=f"plans again, because {why}"))
 
@@ -181,8 +187,10 @@ class ClosedLoopPlanning:
         ahead = self._supposed is not None
         met = [other for other in self._running if ahead or other.action.meets(step.action)]
         if met:
-            if why := self._critic.foresee(step, met, self._running):
-                self._reject(f"{step.action} was rejected (world): {why}")
+            why = self._critic.foresee(step, met, self._running)
+            if why and not self._foretold and self._foreseen():
+                self._foretold = True
+                self._reject(f"{step.action} was rejected (world): once what runs has ended, {why}")
             return
         verdict = self._critic.weigh(step, self._running)
         if verdict.suits:
@@ -200,6 +208,7 @@ class ClosedLoopPlanning:
         if step not in self._running:
             return
         self._running.remove(step)
+        self._foretold = False
         self._world.ended(step.action, call)
         feedback = f"{call.outcome_name}: {shown(call.told, SHOWN_WHY)}" if call.told else call.outcome_name
         if not self._open:

@@ -67,7 +67,7 @@ class Prompts:
         self.subgoal = self.belief = ""
         """What planner and summarizer said last."""
         self.recent: Sequence[Entry] = ()
-        """What the belief does not know yet."""
+        """Newest entries that the belief does not hold yet."""
 
     def system(self, layer: Layer) -> str:
         """Return the static front of a role: its rules, and what the robots can do where it must know."""

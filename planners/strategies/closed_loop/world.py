@@ -45,6 +45,8 @@ class Belief:
     points: dict[str, str] = field(default_factory=dict)
     seen: dict[str, str] = field(default_factory=dict)
     """Things that are in sight now, by space."""
+    watching: set[str] = field(default_factory=set)
+    """Robots that tell what they see now."""
 
     def suppose(self, action: Action) -> None:
         """Believe what is true when an action has ended well."""
@@ -99,8 +101,10 @@ class World:
         """Take in the observations. They may lag behind: what an action has just changed stays as it left it, in doubt."""
         belief, seen = self.belief, dict[str, set[str]]()
         self._contradicted.clear()
+        belief.watching.clear()
         for name, robot in self._robots.items():
             fields = robot.observed() or {}
+            belief.watching |= {name} if "things" in fields else set()
             hand = fields.get("hand")
             if isinstance(hand, str):
                 belief.hands[name] = hand
@@ -174,6 +178,8 @@ class World:
     def otherwise(self, supposed: Belief) -> str:
         """Return what is otherwise now than it was supposed to be; empty where nothing is."""
         now = self.belief
+        if blind := supposed.watching - now.watching:
+            return f"{min(blind)} does not tell what it sees"
         for thing, space in now.seen.items():
             if supposed.things.get(thing) != space:
                 return f"{thing} is in {space}"
