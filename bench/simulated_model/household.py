@@ -204,12 +204,16 @@ def _plan(house: Household, chance: random.Random) -> Mapping[str, Any]:
     robots = {name: able for name, able in house.robots.items() if name not in house.absent}
     try:
         acts = Planner(house.believed(*going), robots, whole=True).plan(house.open_goals())
+        errands = [
+            call
+            for errand in house.errands
+            if not house.fulfilled(errand, "done", *going)
+            for call in _errand_steps(house, errand)
+        ]
     except StuckError as error:
         return {"thought": f"it cannot be done: {error}", "steps": [], "give_up": True}
     written = [call for act in acts for call in mistaken([act], robots, chance)[0]]
-    for errand in house.errands:
-        if not house.fulfilled(errand, "done", *going):
-            written += _errand_steps(house, errand)
+    written += errands
     steps = list[dict[str, Any]]()
     for call in written:
         names, number = _touched(call, hands), first + len(steps)
@@ -222,6 +226,8 @@ def _errand_steps(house: Household, errand: Errand) -> list[str]:
     if errand.things:
         return [f'{BRING}(things="{", ".join(errand.things)}", person="{errand.whom}")']
     place = str(house.people.get(errand.whom, {}).get("place", ""))
+    if not house.walkers:
+        raise StuckError(f"nobody who walks is in reach, to tell {errand.whom}")
     who = next(iter(sorted(house.walkers, key=lambda name: name not in house.question.instruction.lower())), "")
     words = f'{SPEAK}(robot="{who}", text="{errand.whom}, {errand.words}.")'
     return [f'{GO}(robot="{who}", waypoint="{place}")', words] if place else [words]

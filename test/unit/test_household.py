@@ -44,7 +44,8 @@ SYSTEM = "You work for a team of robots and people.\n" + "".join(map(functions_o
 
 
 def asked(layer: str, instruction: str = HOME_TASK, people: Any = PEOPLE, facts: str = FACTS, **blocks: Any) -> Any:
-    robots = [{"robot": name, "state": "free"} for name in ("atlas", "hebe", "kalos")]
+    lost = blocks.pop("lost", ())
+    robots = [{"robot": n, "state": "out of reach" if n in lost else "free"} for n in ("atlas", "hebe", "kalos")]
     shown = {"ROBOTS": robots, "PEOPLE": people, "PERCEPTION": [facts], **blocks}
     text = task(instruction, "") + "".join(block(title, items) for title, items in shown.items())
     question = Question(f"LAYER {layer}\n{SYSTEM}", (text,), "simulated")
@@ -87,6 +88,11 @@ def test_other_facts_make_other_plans() -> None:
         .keys()
         .isdisjoint({'goto_waypoint(robot="kalos", waypoint="lounge")', 'bring(things="tea, vitamins", person="Li")'})
     )
+
+
+def test_without_who_walks_it_is_given_up_with_the_reason() -> None:
+    given_up = asked("planner", NUMBER=[1], lost=("kalos",))
+    assert given_up["give_up"] and given_up["thought"].endswith("nobody who walks is in reach, to tell Li")
 
 
 @pytest.mark.parametrize(

@@ -111,7 +111,9 @@ class Sim(RuntimeNode):
                     f"/{name}/" if name else "",
                     self._stir,
                 )
-                camera = self.declare(f"{name}.camera", common, "the same of this robot") if name else common
+                own = [one for one in sim.robot.cameras() if not one.startswith("film")]
+                usual = common if common in own else next(iter(own), common)
+                camera = self.declare(f"{name}.camera", usual, "the same of this robot") if name else common
                 eye = f"{sim.frame_prefix}camera_optical_frame"
                 shot = self._shot("camera", sim.robot.prefix + camera, 3.0, (320, 240), f"{sim.namespace}camera/image_raw", eye)
                 self._robots.append(SimRobotPorts(sim, config, camera, scan_rate, charge, self._show_face))
