@@ -254,7 +254,7 @@ def test_a_gate_that_stalled_is_heard_again(processes: Processes, plant: Plant, 
     wait_until(lambda: engineer.says("lifecycle_manager") == said, 10.0, "the gate is heard, the drivers are not")
     gate.send_signal(signal.SIGSTOP)
     try:
-        wait_until(lambda: "no safety gate" in engineer.says("lifecycle_manager"), 12.0, "the middleware forgets the gate")
+        wait_until(lambda: "no safety gate" in engineer.says("lifecycle_manager"), 27.0, "the middleware forgets the gate")
     finally:
         gate.send_signal(signal.SIGCONT)
     wait_until(lambda: engineer.says("lifecycle_manager") == said, 8.0, "its latched state comes again")

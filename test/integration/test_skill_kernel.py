@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import statistics
 import subprocess
 import sys
@@ -69,6 +70,8 @@ class Flight:
 
 class Scheduler(RuntimeNode):
     """Stands where the channel scheduler and the safety gate stand."""
+
+    kernel: subprocess.Popen[bytes]
 
     def __init__(self, namespace: str) -> None:
         super().__init__("stand_in", namespace=namespace)
@@ -208,7 +211,7 @@ def kernel(ros: None, folder: Path) -> Iterator[Scheduler]:
     made = Scheduler(namespace)
     path = os.pathsep.join([str(folder), str(ROOT), str(ROOT / "test" / "support"), os.environ.get("PYTHONPATH", "")])
     with spun(namespace, made) as processes:
-        processes.start("skill_kernel", f"robot:={robot}", "stop_margin_s:=0.2", env={"PYTHONPATH": path})
+        made.kernel = processes.start("skill_kernel", f"robot:={robot}", "stop_margin_s:=0.2", env={"PYTHONPATH": path})
         wait_until(made.ready, 15.0, "skill_kernel is there")
         yield made
 
@@ -241,6 +244,14 @@ def test_every_wrong_call_is_refused_with_a_reason_and_the_node_lives_on(schedul
     for call, code in WRONG_CALLS:
         result = scheduler.end(scheduler.send(**call))
         assert (result.outcome, result.error_code, result.start_s) == (REFUSED, code, -1.0) and result.error_msg
+    assert scheduler.end(scheduler.send("clock_now")).outcome == DONE
+
+
+@pytest.mark.faults
+def test_a_kernel_that_stalled_for_seconds_takes_goals_as_before(scheduler: Scheduler) -> None:
+    scheduler.kernel.send_signal(signal.SIGSTOP)
+    time.sleep(6.0)  # no event ends the stall
+    scheduler.kernel.send_signal(signal.SIGCONT)
     assert scheduler.end(scheduler.send("clock_now")).outcome == DONE
 
 
