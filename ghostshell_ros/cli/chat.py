@@ -29,7 +29,7 @@ from ghostshell_ros.runtime.service_client import HaltClient, ServiceClient
 from ghostshell_ros.runtime.signing import signed
 from ghostshell_ros.wire.qos import LATCHED
 from planners.language.stop_words import is_stop
-from skill_kernel.processes.questions import in_private, named
+from skill_kernel.processes.questions import PRIVATELY, in_private, named
 from skill_kernel.roles import Act, key_role
 
 HELP = {
@@ -49,6 +49,8 @@ _ARGUMENT = re.compile(r"-{1,2}[a-z]\S*|[0-9a-f]{4,16}")
 """An option, or the beginning of a process's id: "pause the music" is an instruction."""
 _PREFIX = re.compile(r"(?:\./)?ghostshell +")
 """The commands of a shell, as messages name them."""
+SECRETLY = "--private"
+"""Option of the command `answer`."""
 INSTRUCTS = "!"
 """Sign before a line that is no answer."""
 ANSWERED_S = 5.0
@@ -179,7 +181,7 @@ class Conversation:
         line = _PREFIX.sub("", line.strip())
         view, (name, *rest) = self.client.view, line.split() or [""]
         if name == "answer" and rest and view.questions:
-            question_id, line = named(rest)
+            question_id, line = answer_in(line)
         elif in_private(line)[1]:
             question_id = view.asked(begun_s)  # never an instruction, which all could read; the robot says which it could be
         elif not name or _is_command(name, rest) or line.startswith(INSTRUCTS) or not (question_id := view.asked(begun_s)):
@@ -284,7 +286,6 @@ def typed(conversation: Conversation) -> Iterator[Callable[[], str]]:
     from prompt_toolkit import PromptSession
     from prompt_toolkit.auto_suggest import AutoSuggestFromHistory
     from prompt_toolkit.completion import Completer, Completion
-    from prompt_toolkit.history import FileHistory
     from prompt_toolkit.key_binding import KeyBindings
     from prompt_toolkit.patch_stdout import patch_stdout
 
@@ -316,7 +317,7 @@ def typed(conversation: Conversation) -> Iterator[Callable[[], str]]:
 
     session: PromptSession[str] = PromptSession(
         f"{robot}> ",
-        history=FileHistory(history_file()),
+        history=history(),
         auto_suggest=AutoSuggestFromHistory(),
         completer=Words(),
         complete_while_typing=False,
@@ -364,6 +365,27 @@ def completions(line: str, words: Iterable[str]) -> list[tuple[str, str]]:
     begun = line.rpartition(" ")[2]
     single = sorted({word for one in words for word in one.split() if begun and word.lower().startswith(begun.lower())})
     return whole or [(word, begun) for word in single]
+
+
+def answer_in(line: str) -> tuple[str, str]:
+    """Return the id of the question that a line names, "" for none, and the answer, which the command `answer` may give."""
+    name, *rest = line.split() or [""]
+    if name != "answer":
+        return "", line
+    question_id, text = named([word for word in rest if word != SECRETLY])
+    return question_id, f"{PRIVATELY} {text}" if SECRETLY in rest else text
+
+
+def history() -> Any:
+    """Return the lines typed before, for the prompt. A private answer is known until the chat ends, and written nowhere."""
+    from prompt_toolkit.history import FileHistory
+
+    class Lines(FileHistory):
+        def store_string(self, string: str) -> None:
+            if not in_private(answer_in(_PREFIX.sub("", string.strip()))[1])[1]:
+                super().store_string(string)
+
+    return Lines(history_file())
 
 
 def history_file() -> str:

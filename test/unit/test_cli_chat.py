@@ -13,7 +13,7 @@ import pytest
 from ghostshell.msg import Question, QuestionArray
 
 from ghostshell_ros.cli import chat
-from ghostshell_ros.cli.chat import Conversation, _run, completions, history_file
+from ghostshell_ros.cli.chat import Conversation, _run, completions, history, history_file
 from ghostshell_ros.cli.run_view import RunView
 from ghostshell_ros.cli.skills import phrases_of, skill_of
 from ghostshell_ros.cli.teleop import Keyboard, goes_on
@@ -90,6 +90,8 @@ def test_with_several_open_only_the_command_answers_and_names_which(obeyed: list
     assert obeyed == ["yes", ("1eef", "yes"), ("3fa2", "no"), ("", "yes")]
     talk.obey("private: no, I see a doctor")
     assert obeyed[-1] == ("", "private: no, I see a doctor"), "an instruction could be read by all"
+    talk.obey("answer --private 3fa2 no, I see a doctor")
+    assert obeyed[-1] == ("3fa2", "private: no, I see a doctor")
     talk.client.view.hear("questions", asked(), 7.0)
     talk.obey("answer the phone")
     assert obeyed[-1] == "answer the phone"
@@ -149,6 +151,22 @@ def test_nobody_else_may_read_the_lines_typed_before(tmp_path: Path, monkeypatch
     assert stat.S_IMODE(Path(history_file()).stat().st_mode) == 0o600
     Path(history_file()).chmod(0o644)
     assert stat.S_IMODE(Path(history_file()).stat().st_mode) == 0o600
+
+
+def test_a_private_answer_is_not_kept_among_the_lines_typed_before(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("prompt_toolkit")
+    monkeypatch.setenv("GHOSTSHELL_DATA", str(tmp_path))
+    typed = history()
+    for line in (
+        "private: no, I see a doctor",
+        " 私下：我去看 doctor",
+        "answer 3fa2 Private: a doctor",
+        "ghostshell answer --private a doctor",
+        "go to the doctor",
+    ):
+        typed.append_string(line)
+    assert Path(history_file()).read_text().count("doctor") == 1
+    assert list(history().load_history_strings()) == ["go to the doctor"]
 
 
 @pytest.mark.parametrize("robot", ["coco", "kalos"])

@@ -11,6 +11,8 @@ import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 from served_page import Served, heard, served
@@ -18,6 +20,7 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from ghostshell_ros.nodes.dashboard import server
 from ghostshell_ros.nodes.dashboard.access import MAX_RECORD, Access, Record, Visitor, unreachable
+from ghostshell_ros.nodes.dashboard.acts import Acts
 from ghostshell_ros.nodes.dashboard.server import MAX_ACTS, MAX_CLIENTS, MAX_MESSAGE, MAX_WORDS
 from skill_kernel.roles import Act, Keys, Role
 
@@ -222,6 +225,30 @@ def test_each_act_has_one_outcome_and_is_recorded(page: Served) -> None:
     assert [(r["role"], r["address"], r["act"], r["ok"]) for r in page.robots.recorded] == [
         ("operator", "127.0.0.1", "instruct", True)
     ] * 3
+
+
+@pytest.mark.parametrize("act", ["answer", "instruct"])
+def test_a_private_answer_is_recorded_as_one_without_its_words(page: Served, act: str) -> None:
+    with page.socket() as link, page.socket() as another:
+        heard(link), heard(another)
+        for text in ("private: no, I see a doctor", "yes"):
+            link.send(json.dumps({"t": "do", "id": 1, "act": act, "robot": "office", "question": "3fa2", "text": text}))
+            assert heard(link)["ok"]
+        with pytest.raises(TimeoutError):
+            heard(another, 0.1)
+    assert [done[-1]["text"] for done in page.robots.done] == ["private: no, I see a doctor", "yes"]
+    assert [recorded["about"]["text"] for recorded in page.robots.recorded] == ["(private)", "yes"]
+
+
+def test_a_private_answer_becomes_no_instruction() -> None:
+    sent: list[str] = []
+    services: Any = SimpleNamespace(instruct=lambda text, sender, role, then: sent.append(text))
+    acts = Acts(cast("Any", None), {"office": cast("Any", SimpleNamespace(services=services))}, lambda *_: None)
+    told: list[tuple[bool, str]] = []
+    for text in (" Private: no, I see a doctor", "bark"):
+        acts.do(Visitor(None), "instruct", "office", {"text": text}, {}, lambda *came: told.append(came))
+    assert sent == ["bark"]
+    assert len(told) == 1 and not told[0][0] and "question" in told[0][1] and "doctor" not in told[0][1]
 
 
 def test_acts_have_limits(page: Served) -> None:

@@ -21,9 +21,11 @@ from ghostshell_ros.runtime.recollection import MEMORY
 from ghostshell_ros.runtime.service_client import ServiceClient
 from ghostshell_ros.runtime.signing import signed
 from ghostshell_ros.wire.values import ros_text, seconds
+from skill_kernel.processes.questions import in_private
 from skill_kernel.roles import ACT_OF, Act
 
 SILENT = "{} does not answer; whether it was done is not known: look at the state"
+NO_INSTRUCTION = "all can read instructions: give a private answer in the box of the question that it is for"
 MEMORYS_NAME = "the memory"
 _PATIENT = {"deadline_s": TRIED_S, "wait_s": TRIED_S}
 RECORDS = 20
@@ -71,6 +73,9 @@ class Acts:
             self._ask_memory(visitor, services, str(about.get("text", "")), then)
         elif act == "instruct":
             text = str(about.get("text", "")).strip()
+            if in_private(text)[1]:
+                then(False, NO_INSTRUCTION)
+                return
             services.instruct(ros_text(text), f"page ({visitor.name})", visitor.signs(needed), then)
         else:
             self._serve(visitor, services, act, about, then)

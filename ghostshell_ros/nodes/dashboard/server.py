@@ -26,6 +26,7 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 from ghostshell_ros.nodes.dashboard.access import Access, Visitor
 from ghostshell_ros.nodes.dashboard.state import State, patch
 from skill_kernel.config.sections import CAUSE_CHARS, shown
+from skill_kernel.processes.questions import PRIVATE, in_private
 
 STATIC = Path(__file__).parent / "static"
 MAX_MESSAGE = 65_536
@@ -369,7 +370,7 @@ class Client:
             await self._socket.send_text(
                 json.dumps({"t": "did", "id": number, "ok": ok, "message": message}, ensure_ascii=False)
             )
-        about = {name: shown(value, 200) for name, value in asked.items() if name != "t"}
+        about = {name: _recorded(value) for name, value in asked.items() if name != "t"}
         self._robots.record(self._visitor, _address(self._socket), act=shown(act), robot=shown(robot), about=about, ok=ok)
 
     async def _outcome(self, act: Any, robot: Any, asked: dict[str, Any], *, full: bool) -> Outcome:
@@ -381,6 +382,11 @@ class Client:
         if self._access.visitor(self._socket.scope[TOKEN]) is None:
             return False, "this page's token was ended: open the address that ghostshell page prints"
         return await self._robots.do(self._visitor, act, robot, asked, self._seen)
+
+
+def _recorded(value: Any) -> str:
+    """Return what is kept of a part of an act: of a private answer only that it was one."""
+    return PRIVATE if isinstance(value, str) and in_private(value)[1] else shown(value, 200)
 
 
 def _text(message: dict[str, Any]) -> str:
