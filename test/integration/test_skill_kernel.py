@@ -157,7 +157,7 @@ class Scheduler(RuntimeNode):
 
     def end(self, flight: Flight, timeout_s: float = 5.0) -> Any:
         """Wait for a call's one result."""
-        wait_until(lambda: flight.ends, timeout_s, f"result of {flight.call_id}")
+        wait_until(lambda: flight.ends, timeout_s, lambda: f"result of {vars(flight)}; {self.kernel.poll()}, {self.states[-1]}")
         return flight.result
 
     def ask(self, client: Any, request: Any) -> Any:
