@@ -23,9 +23,11 @@ from mcp import Client
 from mcp.shared.exceptions import MCPError
 
 from ghostshell_ros.cli.follow import NotThereError
-from ghostshell_ros.nodes.dashboard import mcp_door
+from ghostshell_ros.nodes.dashboard import asked_robot, mcp_door
 from ghostshell_ros.nodes.dashboard.access import Visitor
 from ghostshell_ros.nodes.dashboard.mcp_door import McpDoor, skill_schema, skill_tool
+from ghostshell_ros.nodes.dashboard.mcp_http import McpHttp
+from ghostshell_ros.nodes.dashboard.server import TOKEN, VISITOR
 from skill_kernel.codes import Achievement, Outcome
 from skill_kernel.events import CallEvent, CallKind
 from skill_kernel.processes.process import ProcessStatus
@@ -428,3 +430,42 @@ def test_state_pictures_and_memory_are_resources(era: str) -> None:
                     await one.read_resource(wrong)
 
     anyio.run(run)
+
+
+def test_a_door_that_does_not_start_says_why_and_is_started_by_the_next_request(monkeypatch: pytest.MonkeyPatch) -> None:
+    from mcp.server import streamable_http_manager
+
+    logged: list[str] = []
+    robots: Any = Robots("kalos")
+    robots.end_all, robots.close = (lambda why: asyncio.sleep(0)), (lambda: logged.append("closed"))
+    node: Any = SimpleNamespace(get_logger=lambda: SimpleNamespace(error=logged.append))
+    monkeypatch.setattr(asked_robot, "AskedRobots", lambda node: robots)
+    made = streamable_http_manager.StreamableHTTPSessionManager
+
+    def broken(*_: Any, **__: Any) -> Any:
+        raise OSError("no room")
+
+    async def asked(door: McpHttp) -> tuple[int, str]:
+        scope = {"type": "http", "method": "GET", "path": "/mcp", "headers": [], "query_string": b"", "server": None}
+        sent: list[Any] = []
+
+        async def receive() -> Any:
+            return {"type": "http.request", "body": b"", "more_body": False}
+
+        async def send(message: Any) -> None:
+            sent.append(message)
+
+        await asyncio.wait_for(door({**scope, TOKEN: "t", VISITOR: Visitor(None)}, receive, send), 5.0)
+        return sent[0]["status"], b"".join(message.get("body", b"") for message in sent).decode()
+
+    async def main() -> None:
+        door = McpHttp(node, lambda *_, **__: None)
+        monkeypatch.setattr(streamable_http_manager, "StreamableHTTPSessionManager", broken)
+        for status, told in await asyncio.gather(asked(door), asked(door)):
+            assert status == 503 and "OSError: no room" in told and "next request" in told
+        monkeypatch.setattr(streamable_http_manager, "StreamableHTTPSessionManager", made)
+        assert (await asked(door))[0] not in (500, 503)
+        await door.close()
+
+    asyncio.run(main())
+    assert len(logged) == 5 and logged[-1] == "closed"
