@@ -22,6 +22,7 @@ from planners.prompts.blocks import text_beside
 from skill_kernel.config.sections import Section, shaped
 from skill_kernel.config.yaml_text import read_yaml
 from skill_kernel.processes.questions import ASK as ASK
+from skill_kernel.processes.questions import PRIVATE
 from skill_kernel.robot import load_file
 
 SAID_KEPT = 200
@@ -173,23 +174,31 @@ ENDED = ("done", "no")
 _KINDS = {"yes": Kind.ACCEPT, "no": Kind.DECLINE, "later": Kind.LATER, "done": Kind.DONE}
 
 
-def read_reply(text: str, others: Iterable[str]) -> Reply:
+def read_reply(text: str, others: Iterable[str], *, private: bool = False) -> Reply:
     """Return what a reply means; `others` are the people who might be asked instead.
 
     What is plainly yes, no, later or done is that. One that names somebody else with a word such as "ask" or "instead", and
-    neither asks nor denies, means that one. All else is OTHER, because nobody guesses what a person has agreed to.
+    neither asks nor denies, means that one. All else is OTHER, because nobody guesses what a person has agreed to. Of a
+    `private` reply no model reads the words: there a reason may stand behind a no or later, and the text is "no (private)".
     """
-    kind = _KINDS.get(chosen(text, tuple(_KINDS)) or "")
-    if kind is not None:
-        return Reply(kind, text)
-    named = [name for name in others if _holds(text, name)]
-    if len(named) == 1 and any(_holds(text, word) for word in _INSTEAD) and not any(_holds(text, word) for word in _UNLESS):
-        return Reply(Kind.INSTEAD, text, named[0])
-    return Reply(Kind.OTHER, text)
+    word = chosen(text, tuple(_KINDS))
+    named = [name for name in others if _holds(text, name)] if word is None else []
+    instead = len(named) == 1 and any(_holds(text, one) for one in _INSTEAD) and not any(_holds(text, one) for one in _UNLESS)
+    if word is None and private and not instead:
+        word = chosen(_REASON.split(text, maxsplit=1)[0], ("no", "later"))
+    told = f"{word or ''} {PRIVATE}".strip() if private else text
+    if word is not None:
+        return Reply(_KINDS[word], told)
+    return Reply(Kind.INSTEAD, told, named[0]) if instead else Reply(Kind.OTHER, told)
 
 
 _SAID = read_yaml(text_beside(__file__, "people.yaml"), strict=True)
-_INSTEAD, _UNLESS = (tuple(map(str.strip, _SAID[name].split(","))) for name in ("instead", "unless"))
+_INSTEAD, _UNLESS, _BECAUSE = (tuple(map(str.strip, _SAID[name].split(","))) for name in ("instead", "unless", "because"))
+_REASON = re.compile(
+    r"[,;:!，；：！。–—]|\.(?!\d)|\s-\s|" + "|".join(rf"\b{word}\b" if word.isascii() else word for word in _BECAUSE),
+    re.IGNORECASE,
+)
+"""Where the reason begins behind a plain answer."""
 _WORDS = re.compile(r"[\u3400-\u9fff]|[^\W_\u3400-\u9fff]+")
 
 

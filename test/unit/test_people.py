@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from planners.people import SAID_KEPT, Kind, People, Person, load_people, read_reply
+from planners.people import SAID_KEPT, Kind, People, Person, Reply, load_people, read_reply
 from skill_kernel.abilities import Abilities, abilities_of
 from skill_kernel.robot import RobotConfig, RobotConfigError
 
@@ -44,6 +44,30 @@ def people(hour: float = 10.0) -> People:
 def test_a_reply_is_what_it_plainly_means_or_words(text: str, kind: Kind, instead: str) -> None:
     reply = read_reply(text, ("Li", "Bo"))
     assert (reply.kind, reply.instead, reply.text) == (kind, instead, text)
+
+
+@pytest.mark.parametrize(
+    ("said", "kind", "told"),
+    [
+        ("no, because I see a doctor", Kind.DECLINE, "no (private)"),
+        ("No because I see a doctor", Kind.DECLINE, "no (private)"),
+        ("no. I see a doctor", Kind.DECLINE, "no (private)"),
+        ("不，因为我看 doctor", Kind.DECLINE, "no (private)"),
+        ("Not now, I see a doctor", Kind.LATER, "later (private)"),
+        ("no, don't ask Li to see a doctor", Kind.DECLINE, "no (private)"),
+        ("no, ask Li, I see a doctor", Kind.INSTEAD, "(private)"),
+        ("yes please", Kind.ACCEPT, "yes (private)"),
+        ("yes, if the doctor is late", Kind.OTHER, "(private)"),
+        ("no problem, the doctor can wait", Kind.OTHER, "(private)"),
+        ("No.5, where the doctor is", Kind.OTHER, "(private)"),
+        ("I see a doctor, no", Kind.OTHER, "(private)"),
+    ],
+)
+def test_a_private_no_stays_one_with_its_reason_which_nobody_reads(said: str, kind: Kind, told: str) -> None:
+    reply = read_reply(said, ("Li", "Bo"), private=True)
+    assert (reply.kind, reply.text) == (kind, told)
+    if "doctor" in said and kind is not Kind.INSTEAD:
+        assert read_reply(said, ("Li", "Bo")) == Reply(Kind.OTHER, said), "a model reads the words of an open answer"
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from ghostshell_ros.wire.values import ros_text
 from planners.people import ASK, People, read_reply
 from skill_kernel.codes import AskCode, CallCode, Outcome
 from skill_kernel.events import CallEvent, CallKind
-from skill_kernel.processes.questions import PRIVATE, AskError, OpenQuestion, QuestionEnd
+from skill_kernel.processes.questions import AskError, OpenQuestion, QuestionEnd
 from skill_kernel.skills.arguments import to_json
 
 _CUT_OFF = (AskCode.CANCELLED, AskCode.PROCESS_ENDED, AskCode.ROBOT_HALTED)
@@ -97,9 +97,9 @@ class Requests:
             self._end(request, outcome, code=int(end.code), why=end.why)
             return
         person = request.goal.person
-        reply = read_reply(end.answer, [name for name in self._people.known if name != person])
-        text = PRIVATE if end.private else reply.text
-        value = {"answer": reply.kind.value, "text": text, "person": person, "instead": reply.instead}
+        others = [name for name in self._people.known if name != person]
+        reply = read_reply(end.answer, others, private=end.private)
+        value = {"answer": reply.kind.value, "text": reply.text, "person": person, "instead": reply.instead}
         self._end(request, Outcome.DONE, value)
 
     def _end(
