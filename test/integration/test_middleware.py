@@ -23,9 +23,7 @@ LEASE_S = 20.0
 
 
 @pytest.mark.faults
-def test_a_node_that_was_killed_leaves_the_graph(
-    namespace: str, host: Callable[..., Any], processes: Processes
-) -> None:
+def test_a_node_that_was_killed_leaves_the_graph(namespace: str, host: Callable[..., Any], processes: Processes) -> None:
     watcher = RuntimeNode("watcher", namespace=namespace)
     host(watcher)
 
