@@ -72,7 +72,8 @@ def local_day_s() -> float:
 
 
 class People:
-    """Know the people by name. `now` is any steady clock [s], `day_s` the local time of the day [s after midnight].
+    """Know the people by name. `now` is any steady clock [s], `day_s` the local time of the day [s after midnight]; `on_said`
+    hears all that somebody says.
 
     Who asks a person calls `opened` and `closed` around the question, so that a person has one open request at most.
     """
@@ -83,19 +84,20 @@ class People:
         *,
         now: Callable[[], float] = time.monotonic,
         day_s: Callable[[], float] = local_day_s,
+        on_said: Callable[[Said], object] = lambda said: None,
     ) -> None:
-        self.known, self.now, self.day_s = known, now, day_s
+        self.known, self.now, self.day_s, self._on_said = known, now, day_s, on_said
         self._said: deque[Said] = deque(maxlen=SAID_KEPT)
         self._private: deque[Said] = deque(maxlen=SAID_KEPT)
         self._open: set[str] = set()
 
-    def hear(self, person: str, text: str, *, private: bool = False) -> Said:
+    def hear(self, person: str, text: str, *, private: bool = False) -> None:
         """Take what somebody said now."""
         said = Said(person, " ".join(text.split()), self.now(), private)
         self._said.append(said)
         if private:
             self._private.append(said)
-        return said
+        self._on_said(said)
 
     def said(self, reader: str) -> list[Said]:
         """Return what may be shown to a person, the oldest first: what is private only to who said it."""

@@ -9,18 +9,21 @@ import os
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from itertools import count
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
+from ghostshell.action import AskHuman
 from ghostshell.msg import Question, QuestionArray, Said
 from ghostshell.srv import AnswerQuestion
 from sensor_msgs.msg import Image
 
 from bench.reading import read_blocks
 from bench.simulated_model.model_server import ModelServer, RecordedRequest
+from ghostshell_ros.runtime.goal_client import GoalClient
 from ghostshell_ros.runtime.node import RuntimeNode
 from ghostshell_ros.runtime.node_runtime import NodeHost
 from ghostshell_ros.wire.qos import INSTRUCTION, LATCHED, SENSORS
@@ -48,8 +51,15 @@ class Crowd(RuntimeNode):
         self.asked: list[Question] = []
         self.most_open = 0
         self._answer = self.create_client(AnswerQuestion, "answer_question")
+        self._asking = GoalClient(self, AskHuman, "ask_human")
         self.chat = self.create_publisher(Said, "said", INSTRUCTION)
         self.create_subscription(QuestionArray, "questions", self._questions, LATCHED)
+
+    def ask(self, person: str, reply: str) -> None:
+        """Have a program ask a person, who replies."""
+        self._replies[person] = [reply]
+        goal = AskHuman.Goal(question="How are you?", person=person, timeout_s=30.0, any_words=True)
+        self.call_soon(lambda: self._asking.send(goal, on_end=lambda *_: None))
 
     def film(self, robot: str) -> None:
         """Give a robot a camera that shows a red dot."""
@@ -84,8 +94,12 @@ class Agents:
         blocks = read_blocks(request.last_user_text)
         self.pictures[layer] = max(self.pictures.get(layer, 0), len(request.images))
         self.blocks.append((layer, blocks))
-        left = self._left.get("REVIEW" if "REVIEW" in blocks else layer)
+        left = self._left.get(next((block for block in ("REVIEW", "CLARIFY") if block in blocks), layer))
         return json.dumps(left.pop(0) if left else ANSWERS[layer])
+
+    def shown(self, instruction: str, layer: str = "") -> str:
+        """Return what agents, or one of them, were shown of a task."""
+        return f"{[blocks for asked, blocks in self.blocks if asked.startswith(layer) and instruction in f'{blocks}']}"
 
 
 @contextmanager
@@ -150,8 +164,15 @@ def test_robots_and_people_do_a_task_together_and_a_stop_in_the_chat_halts_all(
         assert [one for layer, blocks in agents.blocks for one in blocks.get("IMAGES", [])][:1] == [{"robot": team.left}]
         assert agents.pictures.pop("perceiver") == 1 and not any(agents.pictures.values()), "the others see none"
 
+        agents._left["CLARIFY"] = [{"clear": True, "standing": True}]
+        person.call_soon(partial(person.send, "bring me what I need", sender="Li"))
+        wait_until(lambda: agents.shown("bring me", "perceiver"), 5.0, "it is a standing order")
+        crowd.ask("Li", "private: the doctor sent me home")
+        wait_until(lambda: "doctor" in agents.shown("bring me", "perceiver"), 5.0, "it looks what Li needs now")
+
         person.task("hold still").runs("hold")
         wait_until(lambda: len(person.of(CallKind.STARTED, "hold")) == 2, 5.0, "both hold")
+        assert "doctor" not in agents.shown("hold still") and "doctor" not in f"{person.lines}"
         crowd.chat.publish(Said(person="Li", text="Stop!"))
         wait_until(lambda: left.halted and right.halted, 3.0, "both robots are halted")
 

@@ -170,7 +170,8 @@ class Office:
 
     def chat(self, person: str, text: str, *, private: bool = False) -> None:
         """Let somebody say something."""
-        self.hear(Heard(self.people.hear(person, text, private=private)))
+        self.people.hear(person, text, private=private)
+        self.hear(Heard(self.people.said(person)[-1]))
 
     def lose(self, robot: str, why: str) -> None:
         """Let a robot take no calls, because it is `why`: those that it has end as when its kernel falls silent."""

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from planners.people import SAID_KEPT, Kind, People, Person, Reply, load_people, read_reply
+from planners.people import SAID_KEPT, Kind, People, Person, Reply, Said, load_people, read_reply
 from skill_kernel.abilities import Abilities, abilities_of
 from skill_kernel.robot import RobotConfig, RobotConfigError
 
@@ -101,6 +101,14 @@ def test_private_words_are_found_however_short_or_encoded_and_whatever_was_said_
         known.hear("Bo", "so it is")
     assert (known.leaked(told, "Bo"), known.leaked(told, "Li")) == ("Li", "")
     assert not known.leaked("they hate the doctor", "Bo")
+
+
+def test_all_that_is_said_is_told_on_with_whether_it_is_private() -> None:
+    told: list[Said] = []
+    known = People({"Li": Person()}, now=lambda: 5.0, on_said=told.append)
+    known.hear("Li", "I am  in the lab")
+    known.hear("Li", "I see a doctor", private=True)
+    assert told == [Said("Li", "I am in the lab", 5.0), Said("Li", "I see a doctor", 5.0, private=True)] == known.said("Li")
 
 
 def test_what_is_private_is_shown_to_nobody_else_and_found_in_what_would_tell_it() -> None:

@@ -153,7 +153,7 @@ class TeamPlanner(ProcessServer):
             raise NodeStartError(f"people of team '{team.name}': {error}") from error
         if both := next((name for name in known if name in team.robots), None):
             raise NodeStartError(f"'{both}' is a robot and a person of team '{team.name}'; name one of them otherwise")
-        return People(known, now=self.steady_now)
+        return People(known, now=self.steady_now, on_said=lambda said: self._deliver(Heard(said)))
 
     def _declare_members(self, team: TeamConfig) -> dict[str, TeamMember]:
         held = "a call waits so long for a subsystem that another process of its robot holds [s]"
@@ -278,9 +278,12 @@ class TeamPlanner(ProcessServer):
         """Take what a person says to the team. A stop word halts every robot."""
         if self.stops(message.text):
             return
-        said = self._people.hear(message.person[:NAME_CHARS], message.text[:MAX_ANSWER], private=message.in_private)
+        self._people.hear(message.person[:NAME_CHARS], message.text[:MAX_ANSWER], private=message.in_private)
+
+    def _deliver(self, event: Heard) -> None:
+        """Tell each plan what a person said to the team, or answered in private."""
         for process in list(self._processes.values()):
-            process.deliver(Heard(said))
+            process.deliver(event)
 
     def _observed(self) -> None:
         for process in list(self._processes.values()):
