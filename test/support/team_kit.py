@@ -216,6 +216,13 @@ class Office:
     def report(self, report: Report) -> None:
         self.told.append(report)
 
+    def stop(self, why: str, then: Callable[[], None]) -> None:
+        for call in (*self.calls, *self.asked):
+            if call.ended is None and call in self.asked:
+                self.people.closed(call.arguments["person"])
+            call.end(Outcome.INTERRUPTED, self.clock.now(), int(CallCode.INTERRUPTED_BY), why)
+        self.clock.call_later(0.0, then)
+
     def finish(self, code: int = 0, why: str = "") -> None:
         self.ended.append((code, why))
 

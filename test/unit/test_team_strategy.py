@@ -456,6 +456,31 @@ def test_a_proposal_that_leads_to_nothing_is_dropped_and_the_watch_goes_on() -> 
     assert "plans in a row came to nothing" in office.prompts(Layer.PERCEIVER)[-1].blocks["SETTLED"][0]
 
 
+@pytest.mark.parametrize("fails_after_s", [0.2, 1.0, 1.5, 2.0, 2.5, 2.9])
+def test_nobody_is_asked_any_more_for_a_proposal_that_was_dropped(fails_after_s: float) -> None:
+    """While Li, who is asked, is about to name Bo, a robot's step fails, and the planner gives the proposal up."""
+    gives_up = json.dumps({"thought": "nobody can", "steps": [], "give_up": True})
+    three = assigned("Li", "dog", "base", calls=["Please sign.", 'navigate_to(place="401E")'])
+    office = Office(
+        {
+            "CLARIFY": [STANDING],
+            "REVIEW": [NOT_DONE],
+            Layer.PERCEIVER: [SPILT, QUIET],
+            Layer.PLANNER: [steps("sign()", "go()", "fetch()", s3=1), gives_up],
+            Layer.ASSIGNER: [three],
+        },
+        replies={"Wang": ["yes"], "Li": ["ask Bo instead"], "Bo": ["yes", "done"]},
+    )
+    office.takes["dog.navigate_to(401E)"] = fails_after_s
+    office.fails["dog.navigate_to(401E)"] = "the way is shut"
+    office.run(300.0)
+    assert [who for who, _ in office.requests()] == ["Wang", "Li"] and [call.robot for call in office.calls] == ["dog"]
+    assert all(call.ended is not None for call in office.asked) and not office.ended
+    office.chat("Wang", "and again")
+    office.run(10.0)
+    assert office.prompts(Layer.PERCEIVER)[-1].blocks["SETTLED"] == ["bring tissues, for Wang: nobody can"]
+
+
 def test_a_paused_task_asks_nobody_and_an_interrupted_one_is_planned_anew() -> None:
     says = {
         Layer.PLANNER: [steps("a()"), steps("a()", first=2)],

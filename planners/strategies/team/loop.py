@@ -93,7 +93,11 @@ class TeamPlanning:
         elif isinstance(event, Interrupted):
             self._void = True
             self._take_back()
-            self._stop_steps(f"the process was interrupted: {shown(event.cause, SHOWN_WHY)}")
+            why = f"the process was interrupted: {shown(event.cause, SHOWN_WHY)}"
+            self._give_up_steps(why)
+            self._need_plan(why)
+            if self._next != self._understand:
+                self._next = self._act
         elif isinstance(event, Restarted):
             self._void = False
         elif isinstance(event, Resumed):
@@ -123,13 +127,10 @@ class TeamPlanning:
         self._named.clear()
         self._request = None
 
-    def _stop_steps(self, why: str) -> None:
+    def _give_up_steps(self, why: str) -> None:
         self._drop_requests()
         for step in self._graph.of(State.RUNNING, State.WAITING):
             step.state, step.told = State.FAILED, why
-        self._need_plan(why)
-        if self._next != self._understand:
-            self._next = self._act
 
     def _changed(self) -> bool:
         """Return whether a robot came elsewhere, or sees other things."""
@@ -370,8 +371,12 @@ class TeamPlanning:
             self._turn(self._act)
 
     def _drop_proposal(self, why: str = "") -> None:
+        """Want it no more: whatever of it is under way is stopped, and who is asked for it is asked no longer."""
         if self._proposal is not None:
             self._prompts.settled += [f"{self._proposal.task}, for {self._proposal.person}{why and f': {why}'}"]
+        if self._graph.of(State.RUNNING, State.WAITING):
+            self._give_up_steps("the proposal was dropped")
+            self._io.stop("the proposal was dropped", lambda: None)
         self._proposal, self._rejections = None, 0
         self._prompts.reflection = None
         self._prompts.feedback.clear()
