@@ -28,6 +28,10 @@ from skill_kernel.processes.scheduler import PLANNER, SCHEDULER
 
 BEAT_S, REST_BEAT_S = 0.1, 0.5
 """Time between two heartbeats while a process lives, and while none does."""
+DEAF = (
+    "use the robot's own emergency stop: the safety gate does not confirm the halt, so nobody knows whether the robot stands; "
+    "its tasks are told to end"
+)
 
 
 class ProcessSchedulerNode(ProcessServer):
@@ -116,8 +120,7 @@ class ProcessSchedulerNode(ProcessServer):
 
         def answered(obeys: bool) -> None:
             self._answered()
-            deaf = "stopped, but the safety gate does not confirm the halt; use the robot's own emergency stop"
-            then(obeys, f"stopped and halted; {CLEAR_HINT}" if obeys else deaf)
+            then(obeys, f"stopped and halted; {CLEAR_HINT}" if obeys else DEAF)
 
         self._link.halt(told, then=answered)
         if self._core.living:
