@@ -20,10 +20,11 @@ from ghostshell_ros.cli.output import fail
 
 OK, WARNING, PROBLEM = "ok", "warning", "problem"
 Finding = tuple[str, str]
-"""One of the three, and a sentence that says what to do where it is not ok."""
+"""A level, one of these three, and a sentence; where the level is not OK, it says what to do."""
 CORES, MEMORY_GB, DISK_GB = 2, 1.0, 1.0
 """Cores that a simulated robot wants, and memory and disk that it wants to have free."""
 RENDER_S = 20.0
+"""Time in which MuJoCo must be ready to draw."""
 FIND_S = 5.0
 """Time in which two participants of one machine find each other; half a second is usual."""
 
@@ -131,9 +132,8 @@ def _rights() -> Iterator[Finding]:
     from ghostshell_ros.runtime.priority import HINT
 
     allowed = os.geteuid() == 0 or resource.getrlimit(resource.RLIMIT_RTPRIO)[0] != 0
-    yield (
-        (OK, "real-time priority is allowed") if allowed else (WARNING, f"no real-time priority for gate and reflexes; {HINT}")
-    )
+    denied = f"no real-time priority for gate and reflexes; {HINT}"
+    yield (OK, "real-time priority is allowed") if allowed else (WARNING, denied)
     folder, keys = data_folder(), keys_folder()
     there = next(path for path in (folder, *folder.parents) if path.exists())
     if not os.access(there, os.W_OK):
@@ -158,17 +158,15 @@ def _network() -> Iterator[Finding]:
         yield PROBLEM, fault
         return
     domain, reach = ros_domain(), os.environ.get("ROS_AUTOMATIC_DISCOVERY_RANGE", "SUBNET")
-    found_s, gates = _meet()
+    try:
+        found_s, gates = _meet()
+    except ImportError:  # `_installation` has told it
+        return
+    two = "DDS: two programs of this machine"
     if found_s is None:
-        yield (
-            PROBLEM,
-            f"DDS: two programs of this machine do not find each other within {FIND_S:g} s; allow UDP on the interface lo",
-        )
+        yield PROBLEM, f"{two} do not find each other within {FIND_S:g} s; allow UDP on the interface lo"
     else:
-        yield (
-            OK,
-            f"DDS: two programs of this machine found each other in {found_s:.1f} s; ROS domain {domain}, discovery {reach}",
-        )
+        yield OK, f"{two} found each other in {found_s:.1f} s; ROS domain {domain}, discovery {reach}"
     running = sorted({*robots_here(domain), *gates})
     yield OK, f"robots that run: {', '.join(running) or 'none'}"
 

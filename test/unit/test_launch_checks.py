@@ -6,6 +6,7 @@ from __future__ import annotations
 import re
 import shlex
 import socket
+import sys
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -198,3 +199,10 @@ def test_the_doctor_ends_with_one_where_there_is_a_problem(monkeypatch: pytest.M
     assert done.exit_code == 0 and "warning  it is slow" in done.stdout and "ok       robot 'coco'" in done.stdout
     done = CliRunner().invoke(app, ["doctor", "--model", "gpt"])
     assert done.exit_code == 1 and "problem  'gpt' names no model" in done.stdout
+
+
+def test_the_doctor_goes_on_where_ros_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "rclpy", None)
+    ((level, text),) = doctor._installation()
+    assert level == doctor.PROBLEM and "ROS or the build is missing" in text
+    assert list(doctor._network()) == []
