@@ -53,8 +53,8 @@ class Scene:
         self._processes = ProcessArray()
         self._running: dict[str, CallEvent] = {}
         self._image: tuple[float, ImageMsg] | None = None
-        self._encoded: Image | None = None
-        """The same, once somebody has asked for it."""
+        self._encoded: tuple[ImageMsg, Image] | None = None
+        """The last that somebody has asked for, with its message."""
         below = f"/{namespace}/" if namespace else ""
         node.create_subscription(ObservationMsg, f"{below}observation", self._observation, OBSERVATION, raw=True)
         node.create_subscription(KernelState, f"{below}kernel_state", self._kernel_state, LATCHED)
@@ -92,20 +92,21 @@ class Scene:
         return self._seen
 
     def images(self) -> Sequence[Image]:
-        """Return the camera's image as PNG; none where it is too old or its encoding is unknown."""
-        if self._image is None or self.steady_now() - self._image[0] > STALE_S:
+        """Return the camera's image as PNG; none where it is too old or its encoding is unknown. On any thread."""
+        taken, encoded = self._image, self._encoded
+        if taken is None or self.steady_now() - taken[0] > STALE_S:
             return []
-        if self._encoded is None:
+        if encoded is None or encoded[0] is not taken[1]:
             try:
-                pixels = to_pixels(self._image[1])
+                pixels = to_pixels(taken[1])
             except ValueError:
                 return []
             from PIL import Image as Pillow
 
             buffer = io.BytesIO()
             Pillow.fromarray(pixels).save(buffer, format="PNG")
-            self._encoded = Image(buffer.getvalue(), self._image[0])
-        return [self._encoded]
+            encoded = self._encoded = taken[1], Image(buffer.getvalue(), taken[0])
+        return [encoded[1]]
 
     def check(self, name: str, attributes: Mapping[str, str]) -> str:
         """Return what is wrong with a function and its attributes, or ""."""
@@ -128,7 +129,6 @@ class Scene:
             self._node.get_logger().error(problem)
 
     def _camera(self, message: ImageMsg) -> None:
-        self._encoded = None
         underway_s = self.now_s() - seconds(message.header.stamp)
         # A stamp of another clock tells nothing: then it was taken when it came.
         self._image = (self.steady_now() - (underway_s if 0.0 <= underway_s <= STALE_S else 0.0), message)

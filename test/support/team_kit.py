@@ -5,6 +5,7 @@ agents that say what a test tells them to."""
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -63,8 +64,11 @@ class View:
         )
         self.steady_now = now
         self.pictures: Sequence[Image] = ()
+        self.looked: list[threading.Thread] = []
+        """Threads on which somebody looked at the pictures."""
 
     def images(self) -> Sequence[Image]:
+        self.looked.append(threading.current_thread())
         return self.pictures
 
     def observation(self) -> None:
@@ -212,6 +216,13 @@ class Office:
 
     def recollect(self, then: Callable[[Sequence[str]], None]) -> None:
         then(self.memory)
+
+    def work(self, work: Callable[[], Any], then: Callable[[Any], None]) -> None:
+        made: list[Any] = []
+        thread = threading.Thread(target=lambda: made.append(work()))
+        thread.start()
+        thread.join(10.0)
+        self.clock.call_later(0.1, lambda: None if self.ended else then(made[0]))
 
     def report(self, report: Report) -> None:
         self.told.append(report)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import io
 import json
+import threading
 import time
 from typing import Any
 
@@ -142,6 +143,22 @@ def test_the_perceiver_alone_sees_what_the_robots_cameras_show() -> None:
     assert looked.blocks["IMAGES"] == [{"robot": "dog"}]
     seen = {asked.layer: asked.request.messages[-1].images for asked in office.model.questions}
     assert seen.pop(Layer.PERCEIVER) == tuple(office.views["dog"].pictures) and not any(seen.values())
+    threads = [thread for view in office.views.values() for thread in view.looked]
+    assert threads and threading.current_thread() not in threads, "pictures are encoded beside what keeps robots alive"
+
+
+def test_pictures_that_were_taken_for_a_task_that_is_paused_meanwhile_are_taken_anew() -> None:
+    office = Office({Layer.PLANNER: [steps("x()")], Layer.ASSIGNER: [assigned("dog")]}, pictures=True)
+    dog = office.views["dog"]
+    while not dog.looked:
+        office.run(0.01)
+    office.hear(Paused())
+    office.run(5.0)
+    assert not office.prompts(Layer.PERCEIVER)
+    looked = len(dog.looked)
+    office.hear(Resumed())
+    office.run()
+    assert len(dog.looked) > looked and ends(office)[0] == 0
 
 
 @pytest.mark.parametrize(("times", "plans"), [(10, 1), (40, 2)])

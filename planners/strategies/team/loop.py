@@ -14,7 +14,7 @@ from planners.prompts.blocks import Layer
 from planners.scene import snapshot
 from planners.strategies.closed_loop.actions import Action, read_action
 from planners.strategies.closed_loop.answers import WholeAnswer
-from planners.strategies.closed_loop.pictures import Pictures
+from planners.strategies.closed_loop.pictures import NO_PICTURES, Pictures
 from planners.strategies.layered.step_planner import HOPELESS
 from planners.strategies.team.answers import (
     Answer,
@@ -66,7 +66,9 @@ class TeamPlanning:
         """Requests whose person named somebody else, with that one's name; the validator has not seen these."""
         self._standing = False
         self._proposal: Proposal | None = None
-        self._news = False
+        self._news = self._looking = False
+        self._pictures: Pictures | None = None
+        """What the cameras show, once it is taken for the perceiver."""
         self._scenes: dict[str, object] = {}
         self._asked = self._plans = self._rejections = self._lost = self._answered = 0
         """Counts; `_answered` is how many of the reasons for a plan its planner was told."""
@@ -328,9 +330,22 @@ class TeamPlanning:
         if Layer.PERCEIVER in self._off:
             self._turn(self._plan_next())
             return
-        pictures = Pictures.take(self._prompts.looked_at() if self._io.settings["team.pictures"] else {})
+        pictures = self._pictures
+        if pictures is None and self._io.settings["team.pictures"]:
+            if not self._looking:
+                self._looking = True
+                self._io.work(self._prompts.look(), self._looked)
+            return
+        self._pictures, pictures = None, pictures or NO_PICTURES
         text = self._prompts.perceive(pictures, propose=self._standing and self._proposal is None)
         self._ask(Layer.PERCEIVER, text, Perception, self._perceived, self._tellable, list(pictures.images.values()))
+
+    def _looked(self, pictures: Pictures) -> None:
+        """Take pictures that were encoded beside the plan, where the perceiver still waits for them."""
+        self._looking = False
+        if self._next == self._perceive and not self._held():
+            self._pictures = pictures
+        self._go_on()
 
     def _tellable(self, answer: Perception) -> None:
         """Raise AnswerError for a proposal that would tell what somebody said in private."""

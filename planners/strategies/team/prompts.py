@@ -21,7 +21,7 @@ and OBSERVATION themselves; without a planner the assigner is shown NUMBER and n
 is shown in that person's own tasks alone.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
@@ -91,10 +91,15 @@ class Prompts:
         known = (remembered(self.memory), self._perceived(), self._plan(), self._feedback())
         return compose(self._asked(), *known, block("REVIEW", ["is the task done?"]))
 
-    def looked_at(self) -> dict[str, RobotView]:
-        """Return the robots whose cameras the perceiver looks through: the first of them that have a picture."""
-        seen = (name for name in self._first(self._robots) if self._robots[name].images())
-        return {name: self._robots[name] for name in islice(seen, SHOWN_PICTURES)}
+    def look(self) -> Callable[[], Pictures]:
+        """Return what takes, on any thread, the pictures that the perceiver sees: of the first robots that have one."""
+        robots = {name: self._robots[name] for name in self._first(self._robots)}
+
+        def take() -> Pictures:
+            seen = islice((name for name, robot in robots.items() if robot.images()), SHOWN_PICTURES)
+            return Pictures.take({name: robots[name] for name in seen})
+
+        return take
 
     def perceive(self, pictures: Pictures, *, propose: bool) -> str:
         """Return what the perceiver is asked; `propose`: also whether there is something to do."""
