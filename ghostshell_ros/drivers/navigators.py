@@ -48,7 +48,7 @@ class Navigator:
 
     @abstractmethod
     def where(self) -> tuple[Pose2D | None, float]:
-        """Return the pose in the map frame, None while unknown, and the m that are left."""
+        """Return the pose in the map frame, None while unknown, and the rest of the way in m."""
 
     @abstractmethod
     def ended(self) -> None:
@@ -68,6 +68,8 @@ SCAN_S, IDLE_SCAN_S = 0.2, 1.0
 """Time between two scans taken into the map, on the way to a destination and otherwise."""
 GOAL_REACH_M = 0.4
 """Distance by which a goal too near to an obstacle is moved at most."""
+MAX_RANGE_M, UNSTATED_RANGE_M = 30.0, 10.0
+"""Ranges up to which a lidar's turn goes into the map: of one that claims to see further, and of one that does not tell."""
 
 
 class GridNavigator(Navigator):
@@ -83,6 +85,7 @@ class GridNavigator(Navigator):
         self._grid = OccupancyGrid(resolution=resolution_m, size=2 * round(map_size_m / resolution_m / 2))
         self._odom_frame = ""
         self._past: deque[tuple[float, Pose2D]] = deque(maxlen=60)
+        """Stamps [s] of the last odometries, and the poses that they told."""
         self._mapped_at = -math.inf
         self._trip: Trip | None = None
         self._planning = False
@@ -125,7 +128,7 @@ class GridNavigator(Navigator):
         self._plan.publish(Path(header=header, poses=poses))
 
     def where(self) -> tuple[Pose2D | None, float]:
-        pose = self._past[-1][1] if self._past else None
+        pose = self._driver.pose
         return pose, self._trip.left(pose) if self._trip is not None and pose is not None else 0.0
 
     def ended(self) -> None:
@@ -156,7 +159,7 @@ class GridNavigator(Navigator):
             message.angle_increment,
             message.ranges,
             range_min=max(message.range_min, 0.0),
-            range_max=min(message.range_max, 30.0) if message.range_max > 0 else 10.0,
+            range_max=min(message.range_max, MAX_RANGE_M) if message.range_max > 0 else UNSTATED_RANGE_M,
         )
 
     def _pose_at(self, stamp: float) -> Pose2D:
@@ -242,7 +245,7 @@ class Nav2Navigator(Navigator):
         goal = self._destination
         assert goal is not None
         if self._end is not None:
-            self._judge(*self._end)
+            self._refuse_unless_succeeded(*self._end)
             return None
         if self._sent is None:
             self._send_when_ready(now, goal)
@@ -254,6 +257,7 @@ class Nav2Navigator(Navigator):
             text = f"Nav2 sent no feedback for {self._silence_s:g} s: it died, hangs or has lost where the robot is"
             raise DriverRefusal(CallCode.DRIVER_LOST, text)
         if goal.yaw is None and self._at is not None and self._away(self._at) <= goal.tolerance:
+            self.ended()  # Nav2 would drive on to the middle of the goal
             return None
         if self._stall.stalled(now, self._left):
             text = f"Nav2 made no progress in {self._patience_s:g} s; {self._left:.1f} m are left"
@@ -298,8 +302,8 @@ class Nav2Navigator(Navigator):
             text = f"Nav2 did not answer within {2 * ANSWER_S:g} s: is bt_navigator alive?"
             raise DriverRefusal(CallCode.DRIVER_UNAVAILABLE, text)
 
-    def _judge(self, end: GoalEnd, result: Any) -> None:
-        """Return where Nav2 has arrived; raise DriverRefusal with the reason where it has not."""
+    def _refuse_unless_succeeded(self, end: GoalEnd, result: Any) -> None:
+        """Raise DriverRefusal, with the reason, for a goal that Nav2 did not reach."""
         if end in NAV2_ENDS:
             raise DriverRefusal(*NAV2_ENDS[end])
         if end is GoalEnd.ABORTED:
