@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Keep a robot's lessons in the robots' memory, from a planning node: read on the topic `learned`, changed by the service."""
+"""Keep a robot's lessons in the robots' memory, from a planning node: read on the topic `learned`, changed by the service
+`/learn`."""
 
-import threading
 from collections.abc import Sequence
+from concurrent.futures import Future
 from typing import Any
 
 from ghostshell.msg import LessonArray
@@ -21,12 +22,12 @@ LEARN = "/learn"
 """Service of the whole fleet, and therefore outside of the robot's namespace."""
 ANSWER_S, WAIT_S = 8.0, 1.0
 """Limits on an answer, which may wait for the disk, and on finding the service."""
-SILENT = "the memory does not answer, so nothing is learned; is it launched (memory:=true)?"
+SILENT = "the memory does not answer; `ghostshell learned list` shows whether it noted this; is it launched (memory:=true)?"
 
 
 class LessonClient(LearnedStore):
-    """Keep the lessons of the node's robot. Made on the executor's thread; what changes one blocks, and is called on another
-    one."""
+    """Keep the lessons of the node's robot. Make it on the executor's thread; call on another one what changes a lesson,
+    because that blocks."""
 
     def __init__(self, node: RuntimeNode) -> None:
         self._node, self._robot = node, node.get_namespace().strip("/")
@@ -55,19 +56,18 @@ class LessonClient(LearnedStore):
     def _ask(self, command: str, **fields: Any) -> Learn.Response:
         request = Learn.Request(command=getattr(Learn.Request, command), robot=self._robot, **fields)
         request = signed(self._node, LEARN, request, key_role(Act.INSTRUCT))
-        answered, answers = threading.Event(), []
-
-        def take(answer: Learn.Response | None) -> None:
-            answers.append(answer)
-            answered.set()
+        answered: Future[Learn.Response | None] = Future()
 
         def ask() -> None:
-            self._client.ask(request, take, deadline_s=ANSWER_S, wait_s=WAIT_S)
+            self._client.ask(request, answered.set_result, deadline_s=ANSWER_S, wait_s=WAIT_S)
 
         self._node.call_soon(ask)
-        if not answered.wait(ANSWER_S + 2 * WAIT_S) or answers[0] is None:
+        try:
+            answer = answered.result(ANSWER_S + 2 * WAIT_S)
+        except TimeoutError:  # the node's executor has ended or hangs
+            answer = None
+        if answer is None:
             raise LearnedError(SILENT)
-        answer: Learn.Response = answers[0]
         if not answer.success:
             raise LearnedError(answer.error_msg)
         return answer

@@ -347,7 +347,7 @@ def test_a_yes_that_could_not_be_kept_is_no_success_and_is_told(robot: Robot, bo
     store.close()
     run = Run(robot, "yes", [WAIT], process_id="p3").run()
     (told,) = run.done
-    assert told.startswith("speak(Lesson 1 stays as it was: ") and run.ended == [(int(TaskCode.CALL_FAILED), told[6:-1])]
+    assert told.startswith("speak(Lesson 1 could not be settled: ") and run.ended == [(int(TaskCode.CALL_FAILED), told[6:-1])]
 
 
 def test_a_function_of_a_lesson_is_there_without_a_model_until_it_is_taken_back(robot: Robot, book: LessonBook) -> None:
