@@ -13,8 +13,8 @@ from planners.models.model_call import AnswerError, CallEnd, ModelCall
 from planners.people import ASK
 from planners.prompts.blocks import Layer, block, front
 from planners.prompts.prompt import DATA, RobotFacts, compose, described, functions, remembered, task
+from planners.strategies.asking import WholeAnswer
 from planners.strategies.closed_loop.actions import read_action
-from planners.strategies.closed_loop.answers import WholeAnswer
 from planners.strategies.team.answers import Answer, read_answer
 from planners.strategies.team.errand import Errand
 from planners.strategies.team.toa import Step

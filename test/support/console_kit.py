@@ -24,7 +24,7 @@ from planners.strategies.console.transcript import written
 from planners.strategy import Interrupted, Paused, PlannerEvent, Report, Restarted, Resumed, Task
 from skill_kernel import Content, SkillReturn, robot_skill
 from skill_kernel.codes import CallCode, Outcome
-from skill_kernel.events import CallEvent, CallKind, Notice
+from skill_kernel.events import CallEvent, CallKind, ModelEvent, Notice
 from skill_kernel.skills.skill import Skill
 
 TAKES_S = 1.0
@@ -155,6 +155,7 @@ class Run:
         self.calls: list[Call] = []
         self.ended: list[tuple[int, str]] = []
         self.told: list[str] = []
+        self.degraded: list[str] = []
         self.budget: tuple[bool, float, str] = (True, 0.0, "")
         self.planning = robot.strategy.start(Task(process_id, instruction, sender, done), robot, self)  # type: ignore[arg-type]
 
@@ -248,8 +249,11 @@ class Run:
         then(self.robot.memory)
 
     def report(self, report: Report) -> None:
-        assert isinstance(report, Notice)
-        self.told.append(report.text)
+        if isinstance(report, ModelEvent):
+            self.degraded.append(f"{report.layer} {report.fallback}: {report.error_msg}")
+        else:
+            assert isinstance(report, Notice)
+            self.told.append(report.text)
 
     def finish(self, code: int = 0, why: str = "") -> None:
         if not self.ended:

@@ -10,8 +10,9 @@ from kitchen_kit import Kitchen, answers, plan
 from thorough import examples
 
 from planners.models.model_call import AnswerError
+from planners.strategies.asking import WholeAnswer
 from planners.strategies.closed_loop.actions import Action, read_action
-from planners.strategies.closed_loop.answers import Status, WholeAnswer, read_judgement, read_plan
+from planners.strategies.closed_loop.answers import Status, read_judgement, read_plan
 
 ROBOTS = Kitchen(answers([])).views
 PICK = Action("atlas", "pick_from", {"object": "apple", "space": "table"})

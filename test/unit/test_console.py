@@ -239,9 +239,15 @@ def test_a_task_without_end_ends_after_its_rounds(robot: Robot) -> None:
 
 def test_a_silent_model_is_asked_again_and_then_the_task_fails(robot: Robot) -> None:
     lost = Says(code=int(ModelCode.MODEL_CONNECTION), why="no network")
-    assert Run(robot, "put it away", [lost, lost, BIN, WAIT]).run().ended == [(0, "")]
+    run = Run(robot, "put it away", [lost, lost, BIN, WAIT]).run()
+    assert run.ended == [(0, "")] and run.degraded == ["console asks again: no network"] * 2
     run = Run(robot, "put it away", [lost] * 9, process_id="p2").run()
     assert run.ended == [(ModelCode.MODEL_CONNECTION, "no network")] and len(run.model.questions) == 3
+
+
+def test_a_model_that_lets_nobody_in_is_asked_once(robot: Robot) -> None:
+    run = Run(robot, "put it away", [Says(code=int(ModelCode.MODEL_AUTH), why="set a key")] * 2).run()
+    assert run.ended == [(ModelCode.MODEL_AUTH, "set a key")] and len(run.model.questions) == 1
 
 
 def test_a_spent_budget_ends_the_task(robot: Robot) -> None:

@@ -3,24 +3,21 @@
 it."""
 
 import re
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from itertools import pairwise
-from typing import Any, Generic, TypeVar
+from typing import Any
 
 import yaml
 
-from planners.models.model_call import AnswerError, without_thoughts
+from planners.models.model_call import AnswerError
 from planners.strategies.closed_loop.actions import HOW, Action, read_action
 from planners.strategies.closed_loop.pictures import Box
 from planners.strategy import RobotView
 from skill_kernel.config.sections import shown
 from skill_kernel.config.yaml_text import read_yaml
 
-T = TypeVar("T")
-
-MAX_ANSWER = 10_000
 THOUGHT, SUBGOAL, PLAN, STATUS = "Thought", "Subgoal", "Action Plan", "Status"
 SUITABILITY, FEEDBACK, REGION = "Action Suitability", "Feedback", "Region"
 _FENCE = re.compile(r"```[\w-]*[ \t]*\r?\n(.*?)(?:```|\Z)", re.DOTALL)
@@ -52,21 +49,6 @@ class Judgement:
     suits: bool
     feedback: str
     regions: Mapping[str, Box]
-
-
-class WholeAnswer(Generic[T]):
-    """Read an answer when it has ended; a `Reader`."""
-
-    def __init__(self, read: Callable[[str], T]) -> None:
-        self._read, self._text = read, ""
-
-    def feed(self, text: str) -> None:
-        self._text += text
-        if len(self._text) > MAX_ANSWER:
-            raise AnswerError(f"the answer is longer than {MAX_ANSWER} characters")
-
-    def close(self) -> T:
-        return self._read(without_thoughts(self._text))
 
 
 def read_text(text: str) -> str:

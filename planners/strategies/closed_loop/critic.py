@@ -12,9 +12,9 @@ from functools import partial
 
 from planners.models.model_call import CallEnd
 from planners.prompts.blocks import Layer
+from planners.strategies.asking import Ask
 from planners.strategies.closed_loop.actions import Action
 from planners.strategies.closed_loop.answers import Judgement, read_judgement
-from planners.strategies.closed_loop.asking import Ask
 from planners.strategies.closed_loop.memory import Question
 from planners.strategies.closed_loop.pictures import Pictures
 from planners.strategies.closed_loop.prompts import Prompts

@@ -7,15 +7,15 @@ from functools import partial
 
 from planners.models.model_call import CallEnd
 from planners.prompts.blocks import Layer
+from planners.strategies.asking import Ask
 from planners.strategies.closed_loop.actions import Action
 from planners.strategies.closed_loop.answers import PlanAnswer, Status, read_plan, read_text
-from planners.strategies.closed_loop.asking import Ask
 from planners.strategies.closed_loop.critic import Critic, Policy, Step, Verdict
 from planners.strategies.closed_loop.memory import Entry, Memory, Question
 from planners.strategies.closed_loop.pictures import NO_PICTURES, Pictures
 from planners.strategies.closed_loop.prompts import MAX_CALLS, Prompts
 from planners.strategies.closed_loop.world import Belief, World
-from planners.strategies.layered.step_planner import HOPELESS, UNVERIFIED
+from planners.strategies.layered.step_planner import UNVERIFIED
 from planners.strategy import Interrupted, Observed, Paused, PlannerEvent, PlannerIO, Restarted, Resumed, RobotView, Task
 from skill_kernel.codes import ModelCode, Outcome, TaskCode
 from skill_kernel.config.sections import shown
@@ -25,8 +25,6 @@ OPEN_PLANS, MAX_ACTIONS = 2, 40
 """Plans of the open loop, and actions of each."""
 LOOK_S = 1.0
 """Longest wait for observations and pictures from after the end of an action."""
-LOST_ANSWERS, RETRY_S = 3, 2.0
-"""Missing answers of the planner in a row that end the task, and the wait after the first [s]; after the next twice as long."""
 SHOWN_WHY, SHOWN_FEEDBACK = 400, 5
 """Characters of a reason that the planner is told, and how many of them, the newest."""
 
@@ -39,7 +37,7 @@ class ClosedLoopPlanning:
         self._open = io.settings["closed_loop.mode"] == "open"
         policy = Policy.NEVER if self._open else Policy(io.settings["closed_loop.critic"])
         self._prompts = Prompts(task, robots, open_loop=self._open)
-        self._ask = Ask(io, self._prompts, task.instruction)
+        self._ask = Ask(io, task.instruction, self._prompts.system)
         self._world = World(robots, io.clock.now, io.settings["closed_loop.max_tries"])
         self._critic = Critic(robots, self._world, self._prompts, self._ask, policy, self._go_on)
         self._memory = Memory(self._observe, self._summarize, self._go_on)
@@ -62,8 +60,7 @@ class ClosedLoopPlanning:
         self._acted = any(call.outcome == Outcome.DONE for call in task.done)
         self._fault = ""
         """What went wrong last, while nothing that was done after it has made it good."""
-        self._plans = self._rejections = self._failures = self._lost = 0
-        self._not_before_s = 0.0
+        self._plans = self._rejections = self._failures = 0
         self._begun = self._paused = self._void = self._over = self._going = False
         io.recollect(self._recollected)
 
@@ -254,23 +251,17 @@ class ClosedLoopPlanning:
 
     def _plan(self, *, ahead: bool = False) -> None:
         """Ask the planner; `ahead`: for when what runs has ended well, which may wait until then."""
-        settings, clock = self._io.settings, self._io.clock
-        allowed, gap_s, why = self._io.allowance(Layer.PLANNER.value)
-        wait_s = max(gap_s, self._not_before_s - clock.now())
-        if ahead and (not allowed or wait_s > 0.0 or self._plans >= settings["closed_loop.max_plans"]):
+        most = self._io.settings["closed_loop.max_plans"]
+        if ahead and (self._plans >= most or not self._ask.may_ask(Layer.PLANNER)):
             return
-        if not allowed:
-            self._end(int(TaskCode.BUDGET_SPENT), why)
+        if not ahead and not self._ask.may_ask(Layer.PLANNER, self._go_on, self._end):
             return
         if self._memory.observing:
-            return
-        if wait_s > 0.0:
-            clock.call_later(wait_s, self._go_on)
             return
         if self._open and self._plans and not self._feedback:
             self._unverified("the plan was carried out without another look")
             return
-        if self._plans >= (OPEN_PLANS if self._open else settings["closed_loop.max_plans"]):
+        if self._plans >= (OPEN_PLANS if self._open else most):
             why = self._feedback[-1] if self._feedback else "give a smaller task"
             self._end(int(TaskCode.TURN_LIMIT), f"not done after {self._plans} plans; {why}")
             return
@@ -282,8 +273,7 @@ class ClosedLoopPlanning:
             [shown(why, SHOWN_WHY) for why in self._feedback[-SHOWN_FEEDBACK:]],
         )
         self._supposed = self._world.supposed(step.action for step in self._running) if ahead else None
-        most = MAX_ACTIONS if self._open else MAX_CALLS
-        read = partial(read_plan, robots=self._robots, most=most, checked=not self._open)
+        read = partial(read_plan, robots=self._robots, most=MAX_ACTIONS if self._open else MAX_CALLS, checked=not self._open)
         self._question = self._ask(Layer.PLANNER, text, list(pictures.images.values()), read, self._planned)
 
     def _planned(self, end: CallEnd[PlanAnswer]) -> None:
@@ -294,7 +284,8 @@ class ClosedLoopPlanning:
         if answer is None:
             self._no_plan(end.code, end.why)
             return
-        self._lost, self._plans = 0, self._plans + 1
+        self._ask.answered()
+        self._plans += 1
         self._feedback.clear()
         self._prompts.subgoal = answer.subgoal
         if answer.status is Status.IMPOSSIBLE:
@@ -310,14 +301,10 @@ class ClosedLoopPlanning:
         """Ask again after an answer that could not be used, or none."""
         if code == ModelCode.MODEL_NOT_UNDERSTOOD:
             self._reject(f"no plan could be read: {why}")
-            return
-        self._lost += 1
-        if code in HOPELESS or self._lost >= LOST_ANSWERS:
+        elif self._ask.lost(Layer.PLANNER, code, why):
             self._end(code, why)
-            return
-        self._degraded(Layer.PLANNER, "asks again", why)
-        self._not_before_s = self._io.clock.now() + RETRY_S * 2.0 ** (self._lost - 1)
-        self._go_on()
+        else:
+            self._go_on()
 
     # -- the end ------------------------------------------------------------------------------------------------------
 
@@ -368,8 +355,6 @@ class ClosedLoopPlanning:
 
     def _described(self, layer: Layer, heard: Callable[[str], None], end: CallEnd[str]) -> None:
         if end.value is None:
-            self._degraded(layer, "goes on by outcomes and observations alone", end.why)
+            how = "goes on by outcomes and observations alone"
+            self._io.report(ModelEvent(kind=ModelKind.DEGRADED, layer=layer.value, fallback=how, error_msg=end.why))
         heard(end.value or "")
-
-    def _degraded(self, layer: Layer, how: str, why: str) -> None:
-        self._io.report(ModelEvent(kind=ModelKind.DEGRADED, layer=layer.value, fallback=how, error_msg=why))

@@ -15,6 +15,7 @@ from planners.models.base import Message, ModelRequest
 from planners.models.model_call import AnswerEnd, Handle, without_thoughts
 from planners.prompts.blocks import Layer, quoted
 from planners.prompts.prompt import CallReport, RobotFacts
+from planners.strategies.asking import Patience
 from planners.strategies.console.api import LEARN, OBSERVE, WAIT_NAME, Api, ApiError, SkillCall, plain
 from planners.strategies.console.desk import Desk
 from planners.strategies.console.functions import FunctionWriter
@@ -39,8 +40,6 @@ MAX_REPLY = 20_000
 """Characters of an answer that are waited for."""
 WARMER = 0.1
 """Rise of the temperature with each empty answer, up to 1."""
-LOST_ANSWERS, RETRY_S = 3, 2.0
-"""Missing answers in a row that end the task, and the wait after the first [s]; after the next twice as long."""
 MAX_SLEEP_S = 600.0
 SHOWN_WHY = 400
 """Characters of a reason."""
@@ -75,7 +74,7 @@ class ConsolePlanning:
         self._statements: list[str] = []
         self._circle = False
         self._temperature = 0.0
-        self._lost, self._not_before_s = 0, 0.0
+        self._patience = Patience(io)
         self._reports: list[CallReport] = []
         self._fault = self._spoken = ""
         """What went wrong last, while nothing that was done after it has made it good; what was said last."""
@@ -375,15 +374,9 @@ class ConsolePlanning:
 
     def _ask(self) -> None:
         assert self._session is not None
-        clock, most = self._io.clock, self._io.settings["console.max_rounds"]
-        allowed, gap_s, why = self._io.allowance(Layer.CONSOLE)
-        if not allowed:
-            self._finish(int(TaskCode.BUDGET_SPENT), why)
+        if not self._patience.may_ask(Layer.CONSOLE, self._go_on, self._finish):
             return
-        wait_s = max(gap_s, self._not_before_s - clock.now())
-        if wait_s > 0.0:
-            clock.call_later(wait_s, self._go_on)
-            return
+        most = self._io.settings["console.max_rounds"]
         if len(self._statements) >= most:
             why = f"not done after {most} statements; {self._fault or 'give a smaller task'}"
             self._finish(int(TaskCode.TURN_LIMIT), why)
@@ -413,14 +406,12 @@ class ConsolePlanning:
     def _replied(self, end: AnswerEnd) -> None:
         self._question = None
         if end.code:
-            self._lost += 1
-            if self._lost >= LOST_ANSWERS:
+            if self._patience.lost(Layer.CONSOLE, end.code, end.why):
                 self._finish(end.code, end.why)
             else:
-                self._not_before_s = self._io.clock.now() + RETRY_S * 2 ** (self._lost - 1)
                 self._go_on()
             return
-        self._lost = 0
+        self._patience.answered()
         code = statement(self._reply)
         if not code and self._temperature < 1.0 - WARMER / 2:
             self._temperature += WARMER

@@ -17,6 +17,7 @@ from planners.plan import FALLBACK, WHOLE, GlobalEvent, Plan, Subtask
 from planners.prompts.blocks import Layer
 from planners.prompts.prompt import CallReport, place
 from planners.scene import MOVED_M, SceneSnapshot, snapshot
+from planners.strategies.asking import HOPELESS
 from planners.strategies.layered.criteria import PROOF_S, Criteria, trace_accessors
 from planners.strategies.layered.global_events import GlobalEvents
 from planners.strategies.layered.prompts import (
@@ -68,8 +69,6 @@ SAY_S = 20.0
 """Longest time for last words."""
 LOST_ANSWERS = 3
 """Answers in a row that could not be used after which an idle robot does without the model; of a silent model two."""
-HOPELESS = frozenset({int(ModelCode.MODEL_AUTH), int(ModelCode.MODEL_REFUSED), int(TaskCode.BUDGET_SPENT)})
-"""Codes after which asking once more cannot help."""
 
 
 class State(Enum):

@@ -7,15 +7,14 @@ from typing import Any, TypeVar
 
 from planners.language.choices import chosen
 from planners.language.stop_words import is_stop
-from planners.models.base import Image, Message, ModelRequest
+from planners.models.base import Image
 from planners.models.model_call import AnswerError, CallEnd, ModelCall
 from planners.people import ASK, Kind, Reply
 from planners.prompts.blocks import Layer
 from planners.scene import snapshot
+from planners.strategies.asking import Ask
 from planners.strategies.closed_loop.actions import Action, read_action
-from planners.strategies.closed_loop.answers import WholeAnswer
 from planners.strategies.closed_loop.pictures import NO_PICTURES, Pictures
-from planners.strategies.layered.step_planner import HOPELESS
 from planners.strategies.team.answers import (
     Answer,
     Assignment,
@@ -34,15 +33,13 @@ from planners.strategies.team.toa import State, Step, check_order
 from planners.strategy import Heard, Interrupted, Observed, Paused, PlannerEvent, PlannerIO, Restarted, Resumed, RobotView, Task
 from skill_kernel.codes import CallCode, ModelCode, Outcome, TaskCode
 from skill_kernel.config.sections import nearest, shown
-from skill_kernel.events import CallEvent, ModelEvent, ModelKind, Notice, NoticeKind
+from skill_kernel.events import CallEvent, Notice, NoticeKind
 from skill_kernel.processes.questions import MAX_CHOICE, MAX_CHOICES, MAX_QUESTION, PRIVATE, bad_question
 
 A = TypeVar("A", bound=Answer)
 
 MAX_QUESTIONS = 2
 """Questions about one instruction."""
-LOST_ANSWERS, RETRY_S = 3, 2.0
-"""Missing answers in a row that end the task, and the wait after the first [s]; after the next twice as long."""
 BUSY_S = 120.0
 """A robot that does something else is tried again for so long."""
 SHOWN_WHY = 300
@@ -56,6 +53,7 @@ class TeamPlanning:
         self._off = [layer for layer in _MAY_BE_OFF if not io.settings[f"team.{layer}"]]
         self._prompts = Prompts(task, robots, io, self._off)
         self._graph = self._prompts.graph
+        self._asking = Ask(io, task.instruction, self._prompts.system)
         self._question: ModelCall[Any] | None = None
         self._next: Callable[[], None] = self._understand
         """Asks the agent whose turn it is; `_act` where nobody's is."""
@@ -70,9 +68,8 @@ class TeamPlanning:
         self._pictures: Pictures | None = None
         """What the cameras show, once it is taken for the perceiver."""
         self._scenes: dict[str, object] = {}
-        self._asked = self._plans = self._rejections = self._lost = self._answered = 0
+        self._asked = self._plans = self._rejections = self._answered = 0
         """Counts; `_answered` is how many of the reasons for a plan its planner was told."""
-        self._not_before_s = 0.0
         self._leave = False
         """True once the proposal's person has agreed to it."""
         self._request: Request | None = None
@@ -188,13 +185,7 @@ class TeamPlanning:
         images: Sequence[Image] = (),
     ) -> None:
         """Ask an agent. `check` raises AnswerError for what cannot be; the agent is shown why, and asked once more."""
-        allowed, gap_s, why = self._io.allowance(layer.value)
-        wait_s = max(gap_s, self._not_before_s - self._io.clock.now())
-        if not allowed:
-            self._end(int(TaskCode.BUDGET_SPENT), why)
-            return
-        if wait_s > 0.0:
-            self._io.clock.call_later(wait_s, self._go_on)
+        if not self._asking.may_ask(layer, self._go_on, self._end):
             return
 
         def read(answer: str) -> A:
@@ -202,32 +193,19 @@ class TeamPlanning:
             check(found)
             return found
 
-        request = ModelRequest(
-            self._prompts.system(layer),
-            (Message("user", text, tuple(images)),),
-            max_output_tokens=self._io.settings["max_output_tokens"],
-            deadline_s=self._io.settings["deadline_s"],
-            instruction=self._task.instruction,
-            schema=schema.model_json_schema(),
-        )
-        ask = partial(self._io.ask, layer.value)
-        self._question = ModelCall(ask, self._io.clock, request, partial(WholeAnswer, read), partial(self._heard, layer, heard))
+        answered = partial(self._heard, layer, heard)
+        self._question = self._asking(layer, text, images, read, answered, schema.model_json_schema())
 
     def _heard(self, layer: Layer, heard: Callable[[A], None], end: CallEnd[A]) -> None:
         self._question = None
         if end.value is not None:
-            self._lost = 0
+            self._asking.answered()
             self._tell(layer, end.value.told)
             heard(end.value)
         elif end.code == ModelCode.MODEL_NOT_UNDERSTOOD:
             self._reject(f"the {layer} wrote nothing that can be used: {end.why}")
-        else:
-            self._lost += 1
-            if end.code in HOPELESS or self._lost >= LOST_ANSWERS:
-                self._end(end.code, f"the {layer} gave no answer: {end.why}")
-                return
-            self._io.report(ModelEvent(kind=ModelKind.DEGRADED, layer=layer.value, fallback="asks again", error_msg=end.why))
-            self._not_before_s = self._io.clock.now() + RETRY_S * 2.0 ** (self._lost - 1)
+        elif self._asking.lost(layer, end.code, end.why):
+            self._end(end.code, f"the {layer} gave no answer: {end.why}")
         self._go_on()
 
     def _tell(self, layer: Layer, text: str) -> None:
