@@ -24,8 +24,9 @@ class PostureDriver(Driver):
     """Serve the action `set_posture` (SetPosture.action): first a posture, then the attitude, led there in a straight line.
 
     A posture is published at every step until it is reached: a base that does not hear it any more stays half way, as it
-    does when `hold` is said. A halt and an operator end a goal, a cancel holds the body where it is. An attitude is not
-    measured: it counts as reached when its time is over.
+    does when `hold` is said. Before the body sits or lies down it is led level, because a base keeps its attitude. A halt
+    and an operator end a goal, a cancel holds the body where it is. An attitude is not measured: it counts as reached when
+    its time is over.
     """
 
     def __init__(self, name: str = "posture_driver", **options: Any) -> None:
@@ -35,8 +36,11 @@ class PostureDriver(Driver):
         self.speed = self.declare("attitude_speed", 0.8, "of an attitude where no duration is given [rad/s]", 0.05, 5.0)
         self.settle_s = self.declare("settle_s", 0.2, "until the body has followed the last attitude [s]", 0.0, 2.0)
         self.state = ""
+        """Posture that the base told last, "" before the first."""
         self.held_at = 0.0
+        """Steady time at which a body was held last."""
         self.at = LEVEL
+        """Attitude that was published last."""
         self.posture = self.create_publisher(String, "posture_in", SET_POINTS)
         self.attitude = self.create_publisher(Vector3, "attitude_in", SET_POINTS)
         self.create_subscription(String, "posture_state", self._on_state, LATCHED)
@@ -62,8 +66,6 @@ class PostureDriver(Driver):
 
     def _on_state(self, message: String) -> None:
         self.state = message.data
-        if message.data in ("sit", "lie"):
-            self.at = LEVEL
 
 
 class _Posture(Job):
@@ -71,26 +73,24 @@ class _Posture(Job):
 
     def __init__(self, driver: PostureDriver, goal: Goal) -> None:
         super().__init__(driver, goal)
-        self._lead: tuple[float, float, Attitude, Attitude] | None = None
+        self._lead: tuple[float, float, Attitude] | None = None
+        """Steady time at which the way of the attitude began, its duration in s, and where it began."""
+        self._led = False
+        """True once the attitude is where it is to be."""
         self._free = False
         """True once it has begun, with the base free; a halt or an operator then ends it at once."""
 
     def step(self, now: float) -> bool:
-        driver, wished = self.driver, self.goal.request
+        wished = self.goal.request
         halted, busy = SetPosture.Goal.BASE_HALTED, SetPosture.Goal.POSTURE_BUSY
         if self.held_back(now, begun=self._free, halted=halted, busy=busy):
             return False
         self._free = True
-        if self._lead is None:
-            if wished.posture and not self._in_posture(now, wished.posture):
-                return False
-            if wished.posture in ("sit", "lie"):
-                driver.at = LEVEL
-                return True
-            aim = (wished.roll, wished.pitch, wished.yaw)
-            far = max(abs(a - b) for a, b in zip(aim, driver.at, strict=True))
-            self._lead = (now, wished.duration or far / driver.speed, driver.at, aim)
-        return self._led(now, *self._lead)
+        if wished.posture in ("sit", "lie"):
+            return self._has_led(now, LEVEL) and self._in_posture(now, wished.posture)
+        if self._lead is None and wished.posture and not self._in_posture(now, wished.posture):
+            return False
+        return self._has_led(now, (wished.roll, wished.pitch, wished.yaw), wished.duration)
 
     def _in_posture(self, now: float, wished: str) -> bool:
         driver = self.driver
@@ -103,14 +103,24 @@ class _Posture(Job):
         driver.posture.publish(String(data=wished))
         return False
 
-    def _led(self, now: float, began: float, duration: float, start: Attitude, aim: Attitude) -> bool:
+    def _has_led(self, now: float, aim: Attitude, duration: float = 0.0) -> bool:
+        """Publish the next attitude on the way to `aim`, and return whether the body has followed to its end.
+
+        A duration of 0 stands for the one that the driver's speed needs.
+        """
+        if self._led:
+            return True
         driver = self.driver
+        if self._lead is None:
+            far = max(abs(a - b) for a, b in zip(aim, driver.at, strict=True))
+            self._lead = (now, duration or far / driver.speed, driver.at)
+        began, duration, start = self._lead
         share = min((now - began) / duration, 1.0) if duration > 0 else 1.0
         roll, pitch, yaw = (a + share * (b - a) for a, b in zip(start, aim, strict=True))
-        if (roll, pitch, yaw) != driver.at or share < 1.0:
-            driver.at = (roll, pitch, yaw)
-            driver.attitude.publish(Vector3(x=roll, y=pitch, z=yaw))
-        return now - began >= duration + (driver.settle_s if aim != start else 0.0)
+        driver.at = (roll, pitch, yaw)
+        driver.attitude.publish(Vector3(x=roll, y=pitch, z=yaw))
+        self._led = now - began >= duration + (driver.settle_s if aim != start else 0.0)
+        return self._led
 
     def feedback(self) -> SetPosture.Feedback:
         return SetPosture.Feedback(posture=self.driver.state)
