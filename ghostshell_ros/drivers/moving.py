@@ -11,6 +11,7 @@ from nav_msgs.msg import Odometry
 from sensor_msgs.msg import LaserScan
 
 from ghostshell_ros.drivers.driver import Driver, DriverRefusal, Job
+from ghostshell_ros.navigation.motion import RestWatch
 from ghostshell_ros.runtime.goal_server import Goal
 from ghostshell_ros.runtime.lifecycle import gate_silence
 from ghostshell_ros.runtime.node import NodeStartError
@@ -26,6 +27,8 @@ from skill_kernel.skills.drivers import Pose2D, map_pose
 ODOMETRY_S = 0.7
 """Silence of odometry that ends a goal; less than the gate's (1 s), so that the odometry is given as the reason."""
 SCAN_S = 1.0
+STAND_S = 2.0
+"""Time in which a base that has arrived must come to rest."""
 
 
 class MovingDriver(Driver):
@@ -101,7 +104,7 @@ class Move(Job):
     """Move the base to a goal. Subclasses say which velocity to wish for, and name the codes of their action.
 
     It begins once the gate and odometry were heard, nobody has halted the robot and no operator drives it; a halt, an
-    operator or silent odometry ends it.
+    operator or silent odometry ends it. It is done when the base is at rest at the goal.
     """
 
     driver: MovingDriver
@@ -114,6 +117,8 @@ class Move(Job):
             raise DriverRefusal(self.BUSY, "another goal of this driver moves the base: cancel it or wait for its end")
         super().__init__(driver, goal)
         self._moving = False
+        self._arrived_at: float | None = None
+        self._rest = RestWatch()
 
     def begin(self) -> None:
         """Start; the driver's pose is known. May raise DriverRefusal."""
@@ -138,10 +143,19 @@ class Move(Job):
         driver.since_odometry += 1
         if driver.since_odometry > driver.odometry_limit:
             raise DriverRefusal(self.ODOMETRY_LOST, self._no_odometry())
-        wish = self.wish(now)
-        if wish is not None:
-            driver.send(wish)
-        return wish is None
+        wish = self.wish(now) if self._arrived_at is None else None
+        driver.send(STILL if wish is None else wish)
+        return wish is None and self._stands(now)
+
+    def _stands(self, now: float) -> bool:
+        """Return whether the base is at rest, by odometry heard since the last step. Raises DriverRefusal if it goes on."""
+        driver = self.driver
+        assert driver.pose is not None
+        self._arrived_at = now if self._arrived_at is None else self._arrived_at
+        if now - self._arrived_at > STAND_S:
+            text = f"the base came to its goal, was told to stand and still moves {STAND_S:g} s later, by its odometry"
+            raise DriverRefusal(CallCode.DEADLINE, text)
+        return driver.since_odometry == 1 and self._rest.at_rest(now, driver.pose)
 
     def ended(self) -> None:
         """Stop the base, unless no command was sent or the gate heeds none."""

@@ -54,6 +54,25 @@ class StallWatch:
         self._best, self._since = math.inf, now
 
 
+REST_S, REST_M, REST_RAD = 0.2, 0.01, 0.02
+"""A base is at rest that has kept its place for so long, but for so much."""
+
+
+@dataclass
+class RestWatch:
+    """Watch whether a base that was told to stand does. Times are seconds of one steady clock."""
+
+    _place: Pose2D | None = None
+    _since: float = math.inf
+
+    def at_rest(self, now: float, pose: Pose2D) -> bool:
+        """Note a newly measured pose, and return whether the base keeps its place."""
+        off = seen_from(self._place or pose, pose)
+        if self._place is None or math.hypot(off.x, off.y) > REST_M or abs(off.yaw) > REST_RAD:
+            self._place, self._since = pose, now
+        return now - self._since >= REST_S
+
+
 def in_the_way(base: BaseConfig, points: Points | None, wish: Velocity) -> Obstacle | None:
     """Return what keeps the gate from letting a wish through, or None."""
     if points is None or wish.speed == 0.0:

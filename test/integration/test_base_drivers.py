@@ -27,6 +27,7 @@ from ghostshell_ros.runtime.node import RuntimeNode
 from ghostshell_ros.runtime.node_runtime import NodeHost
 from ghostshell_ros.wire.qos import LATCHED, SET_POINTS
 from ros_support import Processes, ask, wait_until
+from skill_kernel.codes import CallCode
 from skill_kernel.robot import RobotConfig
 from skill_kernel.skills.drivers import DriverResult, Pose2D
 
@@ -133,6 +134,22 @@ def test_moves_end_where_they_should_and_tell_what_was_really_moved(rig: Rig) ->
         assert result.ok and result.values["lateral"] == pytest.approx(0.3, abs=0.05), result
     else:
         assert result.error_code == 442 and "sideways" in result.error_msg
+
+
+@legged_only
+def test_a_move_is_done_when_the_base_is_at_rest_and_fails_where_it_rolls_on(rig: Rig) -> None:
+    rig.plant.carried = 0.15
+    try:
+        call = rig.pool.submit(rig.drive, distance=0.2)
+        wait_until(lambda: rig.plant.world.x > 0.35, 5.0, "it rolls on beyond its goal")
+        assert not call.done()
+        rig.plant.carried = 0.0
+        assert (result := call.result(2.0)).ok and result.values["distance"] == pytest.approx(rig.plant.world.x, abs=0.01)
+        rig.plant.carried = 0.15
+        result = rig.drive(distance=0.1)
+        assert result.error_code == CallCode.DEADLINE and "still moves" in result.error_msg, result
+    finally:
+        rig.plant.carried = 0.0
 
 
 def test_a_wall_in_the_way_is_a_failure_with_a_reason_in_bounded_time(rig: Rig) -> None:

@@ -81,7 +81,7 @@ def test_a_person_who_steps_into_the_hallway_is_found_approached_and_followed(wa
 
     for _ in range(3):
         found = watcher.call('<search target="person"/>', 60.0)
-        assert found.outcome == Outcome.DONE and "person" in found.message and "m away" in found.message
+        assert found.outcome == Outcome.DONE and "person" in found.message and "m away" in found.message, found
         came = watcher.call('<approach target="person" distance_m="1.5"/>', 90.0)
         if "search for it first" not in came.error_msg:
             break  # lost from sight on a busy machine: what it says is what is done
