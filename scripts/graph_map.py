@@ -31,7 +31,9 @@ PAGE = ROOT / "docs" / "architecture.md"
 LAUNCHES: dict[str, tuple[tuple[str, ...], dict[str, str]]] = {
     "coco": (("coco",), {"memory": "false", "page": "false", "model": "simulated"}),
     "kalos": (("kalos",), {"page": "false"}),
+    "tabletop": (("tabletop",), {"memory": "false", "page": "false", "model": "simulated"}),
     "kitchen": (("atlas", "hebe", "kitchen"), {"memory": "false", "page": "false", "model": "simulated"}),
+    "home": (("home",), {"memory": "false", "page": "false", "model": "simulated"}),
 }
 """The launches of the map: whom each brings up, and the launch arguments of the tests that check them."""
 
@@ -203,7 +205,7 @@ def running(launch: str) -> Iterator[dict[str, str]]:
     """Bring up what a launch file starts; yields the namespace of each robot and team by its name in the map."""
     names, arguments = LAUNCHES[launch]
     spaces = {name: f"/{name}" for name in names}
-    if len(names) == 1:
+    if launch in security_policy.ROBOTS:
         arguments = {"robot_name": f"map_{os.getpid()}_{launch}", **arguments}
         spaces = {launch: f"/{arguments['robot_name']}"}
     with tempfile.TemporaryDirectory() as data:

@@ -17,7 +17,7 @@ from skill_kernel.roles import MAY, Act, Role
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "architecture.md"
-ROBOTS, TEAMS = ("coco", "kalos", "atlas", "hebe"), ("kitchen",)
+ROBOTS, TEAMS = ("coco", "kalos", "atlas", "hebe", "tabletop"), ("kitchen", "home")
 HEAD = """<!-- SPDX-License-Identifier: Apache-2.0 -->
 <!-- Written by scripts/security_policy.py from the map in docs/architecture.md. -->
 """

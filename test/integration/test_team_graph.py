@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The kitchen as it is launched: maps and policies of SROS 2 of its robots and of its team are those of the running graph."""
+"""Teams and the tabletop as they are launched: maps and policies of SROS 2 are those of the running graph."""
 
 from __future__ import annotations
 
@@ -16,10 +16,11 @@ from scripts.graph_map import DEADLINE_S, READER, running
 pytestmark = pytest.mark.slow
 
 
-def test_the_maps_of_robots_and_team_are_those_of_the_running_graph(host: Callable[..., Any]) -> None:
+@pytest.mark.parametrize("launch", ["kitchen", "home", "tabletop"])
+def test_the_maps_of_robots_and_team_are_those_of_the_running_graph(launch: str, host: Callable[..., Any]) -> None:
     reader = RuntimeNode(READER)
     host(reader)
-    with running("kitchen") as spaces:
+    with running(launch) as spaces:
         for space in spaces.values():
             wait_until(lambda space=space: reader.count_publishers(f"{space}/processes"), DEADLINE_S, f"{space} is up")  # type: ignore[misc]
         for name, space in spaces.items():

@@ -122,7 +122,9 @@ def test_a_process_that_reads_what_a_model_wrote_cannot_move_or_clear(robot: str
     [
         ("coco", {"coco": "dog/two"}, {"robot_name": "dog/two"}),
         ("kalos", {"kalos": "dog/two"}, {"robot_name": "dog/two", "gamepad": "true"}),
+        ("tabletop", {"tabletop": "dog/two"}, {"robot_name": "dog/two"}),
         ("kitchen", {"atlas": "", "hebe": "", "kitchen": "crew"}, {"team": "crew"}),
+        ("home", {"atlas": "", "hebe": "", "kalos": "", "home": "crew"}, {"team": "crew"}),
     ],
 )
 @pytest.mark.parametrize("composed", ["true", "false"])
