@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from planners.models.base import Message, ModelRequest
-from planners.models.model_call import AnswerError, Model, ModelCall, without_thoughts
+from planners.models.model_call import AnswerError, Model, ModelCall, WholeAnswer
 from planners.prompts.blocks import Layer, block, front, text_beside
 from planners.prompts.prompt import RobotFacts, compose, observation_now, observed
 from planners.strategy import RobotView
@@ -39,23 +39,17 @@ class Judgement:
     why: str = ""
 
 
-class JudgeReader:
-    """Read yes, no or unknown as the first word, and the reason behind it."""
+def judgement_reader() -> WholeAnswer[Judgement]:
+    """Return what reads one answer: yes, no or unknown as the first word, and the reason behind it."""
+    return WholeAnswer(_read, MAX_ANSWER, "begin with yes, no or unknown")
 
-    def __init__(self) -> None:
-        self._text = ""
 
-    def feed(self, text: str) -> None:
-        self._text += text
-        if len(self._text) > MAX_ANSWER:
-            raise AnswerError("the answer is too long; begin with yes, no or unknown")
-
-    def close(self) -> Judgement:
-        text = without_thoughts(self._text).strip().strip("`*\"'<>").strip()
-        said = _ANSWER.match(text)
-        if said is None or _OPEN.match(text, said.end()):
-            raise AnswerError(f"the answer begins with “{shown(text, 30)}”; it must begin with yes, no or unknown")
-        return Judgement(_HOLDS[str(said.lastgroup)], text[said.end() :].lstrip(" ,.:;-—*").strip()[:300])
+def _read(answer: str) -> Judgement:
+    text = answer.strip().strip("`*\"'<>").strip()
+    said = _ANSWER.match(text)
+    if said is None or _OPEN.match(text, said.end()):
+        raise AnswerError(f"the answer begins with “{shown(text, 30)}”; it must begin with yes, no or unknown")
+    return Judgement(_HOLDS[str(said.lastgroup)], text[said.end() :].lstrip(" ,.:;-—*").strip()[:300])
 
 
 class SentenceJudge:
@@ -80,7 +74,7 @@ class SentenceJudge:
             partial(self._model.ask, Layer.JUDGE, process_id),
             self._clock,
             request,
-            JudgeReader,
+            judgement_reader,
             lambda end: heard(end.value or Judgement(None, code=end.code, why=end.why)),
         )
 

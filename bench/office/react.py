@@ -9,11 +9,10 @@ from functools import partial
 from typing import Any, Literal
 
 from planners.models.base import Message, ModelRequest
-from planners.models.model_call import AnswerError, CallEnd, ModelCall
+from planners.models.model_call import AnswerError, CallEnd, ModelCall, WholeAnswer
 from planners.people import ASK
 from planners.prompts.blocks import Layer, block, front
 from planners.prompts.prompt import DATA, RobotFacts, compose, described, functions, remembered, task
-from planners.strategies.asking import WholeAnswer
 from planners.strategies.closed_loop.actions import read_action
 from planners.strategies.team.answers import Answer, read_answer
 from planners.strategies.team.errand import Errand

@@ -14,7 +14,7 @@ from bench.replay.calls import SCHEDULER, CallBook, Key, Output, RecordedCall
 from bench.replay.recorded import RunFile
 from ghostshell_ros.wire.events import TOPICS as EVENT_TOPICS
 from ghostshell_ros.wire.events import from_message
-from planners.judging import JudgeReader
+from planners.judging import judgement_reader
 from planners.models.model_call import AnswerError
 from planners.prompts.blocks import Layer
 from skill_kernel.events import CallEvent, CallKind, ProcessKind, RunEvent, StreamEvent, StreamKind
@@ -235,7 +235,7 @@ def _judgements(prompts: list[Any], answers: list[Any]) -> list[Judgement]:
         asked_s, condition = asked[answer.sha256]
         holds, reason = None, answer.error_msg
         if not answer.error_code:
-            reader = JudgeReader()
+            reader = judgement_reader()
             try:
                 reader.feed("".join(answer.pieces))
                 holds, reason = (judged := reader.close()).holds, judged.reason

@@ -18,6 +18,8 @@ T = TypeVar("T")
 Read = TypeVar("Read", covariant=True)
 
 _THOUGHT = re.compile(r"<(think|thinking|reasoning)>.*?(?:</\1>|\Z)", re.DOTALL | re.IGNORECASE)
+MAX_ANSWER = 10_000
+"""Characters of an answer that is read as a whole, where its reader names no other number."""
 SHOWN_ANSWER = 400
 """Characters of a faulty answer that the model is shown again."""
 
@@ -172,6 +174,21 @@ def repair(request: ModelRequest, error: str, answer: str) -> ModelRequest:
 def without_thoughts(text: str) -> str:
     """Return an answer without the blocks in which a model reasoned."""
     return _THOUGHT.sub("", text)
+
+
+class WholeAnswer(Generic[T]):
+    """Read an answer of `most` characters at most when it has ended; a `Reader`. `how` tells what to write instead of more."""
+
+    def __init__(self, read: Callable[[str], T], most: int = MAX_ANSWER, how: str = "write less") -> None:
+        self._read, self._most, self._how, self._text = read, most, how, ""
+
+    def feed(self, text: str) -> None:
+        self._text += text
+        if len(self._text) > self._most:
+            raise AnswerError(f"the answer is longer than {self._most} characters; {self._how}")
+
+    def close(self) -> T:
+        return self._read(without_thoughts(self._text))
 
 
 WRAPPERS = frozenset(robot.WRAPPERS) | {"subtasks", "events"}

@@ -3,10 +3,10 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any, Generic, TypeVar
+from typing import Any, TypeVar
 
 from planners.models.base import Image, Message, ModelRequest
-from planners.models.model_call import AnswerError, CallEnd, ModelCall, without_thoughts
+from planners.models.model_call import CallEnd, ModelCall, WholeAnswer
 from planners.prompts.blocks import Layer
 from planners.strategy import PlannerIO
 from skill_kernel.codes import ModelCode, TaskCode
@@ -18,22 +18,6 @@ LOST_ANSWERS, RETRY_S = 3, 2.0
 """Missing answers in a row that end the task, and the wait after the first [s]; after the next twice as long."""
 HOPELESS = frozenset({int(ModelCode.MODEL_AUTH), int(ModelCode.MODEL_REFUSED), int(TaskCode.BUDGET_SPENT)})
 """Codes after which asking once more cannot help."""
-MAX_ANSWER = 10_000
-
-
-class WholeAnswer(Generic[T]):
-    """Read an answer when it has ended; a `Reader`."""
-
-    def __init__(self, read: Callable[[str], T]) -> None:
-        self._read, self._text = read, ""
-
-    def feed(self, text: str) -> None:
-        self._text += text
-        if len(self._text) > MAX_ANSWER:
-            raise AnswerError(f"the answer is longer than {MAX_ANSWER} characters")
-
-    def close(self) -> T:
-        return self._read(without_thoughts(self._text))
 
 
 class Patience:

@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 from kitchen_kit import Kitchen, answers, plan
 from thorough import examples
 
-from planners.models.model_call import AnswerError
-from planners.strategies.asking import WholeAnswer
+from planners.models.model_call import AnswerError, WholeAnswer
 from planners.strategies.closed_loop.actions import Action, read_action
 from planners.strategies.closed_loop.answers import Status, read_judgement, read_plan
 

@@ -17,10 +17,9 @@ from planners.strategies.console.api import Api, SkillCall
 from planners.strategies.console.examples import Example, Vector, most_similar, similarity, word_embedding
 from planners.strategies.console.functions import bound_names, definition, undefined_calls
 from planners.strategies.console.lessons import LEARNING, fault_of, tidied
-from planners.strategies.console.loops import is_circle
 from planners.strategies.console.prompts import Prompts
 from planners.strategies.console.rehearsal import rehearsed
-from planners.strategies.console.replies import complete, statement, unfenced
+from planners.strategies.console.replies import complete, is_circle, statement, unfenced
 from planners.strategies.console.transcript import Entry, instructions, newest, read, written
 from skill_kernel import SkillReturn
 from skill_kernel.robot import RobotConfig

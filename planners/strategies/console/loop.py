@@ -21,10 +21,9 @@ from planners.strategies.console.desk import Desk
 from planners.strategies.console.functions import FunctionWriter
 from planners.strategies.console.learning import UNASKED, Learning, Offer, Refused, agreed, settle
 from planners.strategies.console.lessons import example_of, named
-from planners.strategies.console.loops import is_circle
 from planners.strategies.console.prompts import Prompts
 from planners.strategies.console.rehearsal import Checked, Executor
-from planners.strategies.console.replies import complete, is_comment, statement, unfenced
+from planners.strategies.console.replies import complete, is_circle, is_comment, statement, unfenced
 from planners.strategies.console.sandbox import PRELUDE_NAMES, SLEEP, HostCall, Raised, SandboxError, Step
 from planners.strategies.console.session import Session
 from planners.strategies.console.transcript import WAIT

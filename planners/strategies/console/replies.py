@@ -1,13 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Take the next statement from what a model writes at the prompt: it writes on, and invents what the console would answer."""
+"""Take the next statement from what a model writes at the prompt: it writes on, and invents what the console would answer.
+Notice when it goes in circles."""
 
 from __future__ import annotations
+
+import re
+from collections.abc import Sequence
 
 from planners.models.model_call import without_thoughts
 from planners.strategies.console.transcript import MORE, PROMPT
 
 FENCE = "```"
 INDENT = "    "
+TIMES, TIMES_SPOKEN = 3, 2
+"""Rounds of the same statements that are a circle; fewer where somebody is spoken to in it."""
+_SPEAKS = re.compile(r"\b(?:say|ask)\(")
 
 
 def statement(reply: str) -> str:
@@ -39,6 +46,16 @@ def complete(reply: str) -> bool:
 def is_comment(code: str) -> bool:
     """Return whether a statement is one line that does nothing."""
     return "\n" not in code and code.startswith("#")
+
+
+def is_circle(statements: Sequence[str]) -> bool:
+    """Return whether the last of these statements, which has not been executed, closes a circle of any length."""
+    for length in range(1, len(statements) // TIMES_SPOKEN + 1):
+        circle = statements[-length:]
+        times = TIMES_SPOKEN if any(map(_SPEAKS.search, circle)) else TIMES
+        if length * times <= len(statements) and list(statements[-length * times :]) == list(circle) * times:
+            return True
+    return False
 
 
 def unfenced(answer: str) -> str:
