@@ -6,7 +6,7 @@ import math
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
-from itertools import chain
+from itertools import chain, pairwise
 from pathlib import Path
 
 import mink
@@ -70,6 +70,8 @@ class Arm:
             self._own = mujoco.MjModel.from_xml_string(f'<mujoco><include file="{model}"/></mujoco>')
             self._adr, self._world_adr = (np.array([m.joint(j).qposadr[0] for j in joints]) for m in (self._own, self._world))
             for joint in joints:
+                if not self._own.jnt_limited[self._own.joint(joint).id]:
+                    raise ArmError(f"joint '{joint}' has no range in the arm's model; give it one")
                 self._own.joint(joint).range += (SPARE_RAD, -SPARE_RAD)
             limits = np.array([self._own.joint(j).range for j in joints])
             self._own.site(site)
@@ -80,6 +82,7 @@ class Arm:
         root = self._own.body("base_link").id
         dofs = [int(self._own.body_dofadr[root]) + k for k in range(int(self._own.body_dofnum[root]))]
         self._base = int(self._own.jnt_qposadr[self._own.body_jntadr[root]]) if dofs else 0
+        """Where the pose of a base that drives begins in the own model's `qpos`."""
         self._still = [mink.DofFreezingTask(self._own, dof_indices=dofs)] if dofs else None
         self._robot = self._bodies_below("base_link")
         self._hand = self._bodies_below(self._world.body(int(self._world.site(site).bodyid[0])).name)
@@ -100,9 +103,10 @@ class Arm:
         self.finds_ways = True
         """False where MoveIt does: then a way is its end alone."""
         self._random = np.random.default_rng(seed)
-        self._plan_with_ompl(seed)
+        self._set_up_ompl(seed)
 
-    def _plan_with_ompl(self, seed: int) -> None:
+    def _set_up_ompl(self, seed: int) -> None:
+        """Make the planner of ways around, whose states are the joints [rad]."""
         util.setLogLevel(util.LogLevel.LOG_NONE)
         util.RNG.setSeed(seed + 1)
         space = base.RealVectorStateSpace(len(self.joints))
@@ -179,11 +183,14 @@ class Arm:
         for geoms, distance in chain(told, self._near_boxes(clear)):
             pair = {int(body) for body in self._world.geom_bodyid[geoms]}
             held = pair & self._around.held.keys()
-            others = pair - self._robot - held
             if self._touchable & pair or any(pair - {body} <= self._around.held[body] for body in held):
                 continue
-            if distance < (0.0 if not others else clear if pair & self._robot else clear_held):
-                yield self._world.body(others.pop()).name or "something" if others else "itself"
+            others = pair - self._robot - held
+            if not others:
+                if distance < 0.0:
+                    yield "itself"
+            elif distance < (clear if pair & self._robot else clear_held):
+                yield self._world.body(others.pop()).name or "something"
 
     def _boxes_of(self, bodies: Collection[int]) -> list[int]:
         """Return the geoms of some bodies that are boxes."""
@@ -254,9 +261,9 @@ class Arm:
             raise ArmError(f"the place ({at}) m is unreachable that way; the hand comes within {best:.2f} m")
 
     def way(self, start: Joints, goal: Vector) -> list[Vector]:
-        """Return a path of joints that touches nothing, with as much room around as `WAY_CLEAR_M` gives, or its end alone.
+        """Return a path of joints that touches nothing, with as much room around as `WAY_CLEAR_M` gives.
 
-        Raises ArmError, in both cases where the arm touches something at an end.
+        Where MoveIt finds the ways it is the goal alone. Raises ArmError where there is none, or an end touches something.
         """
         begin = np.asarray(start, dtype=float)
         if hit := self.touched(begin):
@@ -286,11 +293,11 @@ class Arm:
                     state[i] = float(value)
             setup.setStartAndGoalStates(*self._ends)
             setup.solve(self._until(until))
-            self._go_on()
+            self._check_stop()
             if not setup.haveExactSolutionPath():
                 break
             setup.simplifySolution(self._until(time.thread_time() + SIMPLIFY_S))
-            self._go_on()
+            self._check_stop()
             found = setup.getSolutionPath()
             path = [np.array([found.getState(k)[i] for i in range(width)]) for k in range(found.getStateCount())]
             length = float(np.abs(np.diff(path, axis=0)).max(axis=1).sum())
@@ -332,14 +339,14 @@ class Arm:
 
     def _blocked(self, path: Sequence[Vector]) -> str:
         """Return what is in the way of a path; "" for nothing."""
-        for a, b in zip(path, path[1:], strict=False):
+        for a, b in pairwise(path):
             steps = max(1, math.ceil(np.abs(b - a).max() / CHECK_RAD))
             for k in range(steps + 1):
                 if hit := self.touched(a + (b - a) * k / steps):
                     return hit
         return ""
 
-    def _go_on(self) -> None:
+    def _check_stop(self) -> None:
         """Raise PlanningStopped at a stop."""
         if self.stopped():
             raise PlanningStopped("stopped while its way was planned")
@@ -367,15 +374,16 @@ class Arm:
     # -- inverse kinematics -------------------------------------------------------------------------------------------
 
     def _configuration(self, q: Joints) -> mink.Configuration:
+        """Return the robot as mink has it, where its base stands now, with the arm's joints there."""
         whole = self._own.qpos0.copy()
-        base = self._data.qpos[self._around.base]
-        whole[self._base : self._base + len(base)] = base
+        stands = self._data.qpos[self._around.base]
+        whole[self._base : self._base + len(stands)] = stands
         whole[self._adr] = q
         return mink.Configuration(self._own, whole)
 
     def _descend(self, target: mink.SE3, seed: Vector) -> tuple[Vector, float, float]:
         """Return the joints that the descent from a seed ends at, and how far the hand is then from the target [m, rad]."""
-        self._go_on()
+        self._check_stop()
         configuration = self._configuration(np.clip(seed, self.lower, self.upper))
         task = mink.FrameTask(self._site, "site", position_cost=1.0, orientation_cost=0.3, lm_damping=1e-2)
         task.set_target(target)

@@ -72,7 +72,7 @@ class _Side:
 
 
 Plan: TypeAlias = Callable[[_Side, Vector], list[Phase]]
-"""What makes the phases for an arm whose joints are somewhere; raises ArmError or SceneryError."""
+"""Makes the phases for an arm whose joints are there [rad]. Raises ArmError or SceneryError."""
 
 
 class ArmBody:
@@ -183,8 +183,10 @@ class ArmBody:
         return done
 
     def _out_of_the_way(self, done: SkillReturn, stop: StopEvent) -> None:
-        """Leave the place of a deed that came off to others, who do not know where this robot's arms are. Where there is no way
-        to rest, the arms stay."""
+        """Draw the arms in after a deed that came off: others may want its place, and do not know where the arms are.
+
+        Where there is no way to rest, the arms stay.
+        """
         if done.ok and not stop.is_set():
             self._draw_in(stop)
 
@@ -193,7 +195,8 @@ class ArmBody:
     def _look(self) -> None:
         """Take the robot and its surroundings as they are now. Raises ArmError where nobody has measured the arms."""
         measured = self._senses.joint_positions()
-        missing = [joint for side in self._arms for joint in side.config.joints if joint not in measured]
+        joints = [joint for side in self._arms for joint in (*side.config.joints, *side.config.fingers)]
+        missing = [joint for joint in joints if joint not in measured]
         if missing:
             raise ArmError(f"joint '{missing[0]}' has not been measured; check that the robot publishes joint_states")
         self.around.set_joints(measured)
@@ -233,6 +236,7 @@ class ArmBody:
             raise ArmError(f"{space} is shut; open it first")
 
     def _full(self) -> _Side | None:
+        """Return the arm whose hand was last known to hold something."""
         return next((side for side in self._arms if side.hands.held), None)
 
     def _grips(self, side: _Side) -> bool:
@@ -245,7 +249,7 @@ class ArmBody:
     def _with_empty_hand(
         self, plan: Plan, stop: StopEvent, done: str, target: str, missed: Callable[[], str] = lambda: ""
     ) -> SkillReturn:
-        """Perform a plan with the arm that comes off with it, the one nearest to the target first."""
+        """Perform a plan as `_perform` does, with any of the arms. Fails where a hand holds something."""
         full = self._full()
         if full is not None:
             if self._grips(full):
@@ -283,13 +287,14 @@ class ArmBody:
                     self._look()
                     if not missed():
                         return SkillReturn.success(done)
-                    stop.wait(AGAIN_S)
+                    if stop.wait(AGAIN_S):
+                        return SkillReturn.interruption(f"stopped {self._holding()}: {missed()}")
                 if not target:
                     break
         except (ArmError, SceneryError) as error:
             return SkillReturn.failure(str(error))
         except PlanningStopped as error:
-            return SkillReturn.interruption(f"{error}, {self._told()}")
+            return SkillReturn.interruption(f"{error}, {self._holding()}")
         return SkillReturn.failure(missed())
 
     def _play_all(self, side: _Side, phases: Sequence[Phase], plan: Plan, stop: StopEvent) -> SkillReturn | None:
@@ -305,7 +310,7 @@ class ArmBody:
                 continue
             result = self._play(side, phase, stop) if isinstance(phase, Move) else self._grip(side, phase, stop)
             if not result.ok:
-                return outcome(result, f"stopped on the way, {self._told()}")
+                return outcome(result, f"stopped on the way, {self._holding()}")
             if isinstance(phase, Move):
                 played = phase
                 if side.hands.held and not self._grips(side):
@@ -321,7 +326,7 @@ class ArmBody:
             return SkillReturn.failure(f"{lost} slipped out of the hand")
         return None
 
-    def _told(self) -> str:
+    def _holding(self) -> str:
         held = self.held()
         return f"holding {held}" if held else "with an empty hand"
 
@@ -355,8 +360,8 @@ class ArmBody:
         side.arm.be_at(side.rest)
         return phases
 
-    def _has_moved(self, phase: Phase) -> bool:
-        return isinstance(phase, Look) and bool(np.linalg.norm(self.around.position(phase.name) - phase.position) > MOVED_M)
+    def _has_moved(self, look: Look) -> bool:
+        return bool(np.linalg.norm(self.around.position(look.name) - look.position) > MOVED_M)
 
     def _let_go(self, side: _Side, taken: Move | None, stop: StopEvent) -> None:
         """Open the fingers after a slip, and go back the way on which the hand took hold."""

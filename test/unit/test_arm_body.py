@@ -15,7 +15,9 @@ import numpy as np
 import pytest
 from arm_sim import ArmSim, count
 
-from ghostshell_ros.arms.arm import WAY_CLEAR_M
+from ghostshell_ros.arms.arm import WAY_CLEAR_M, Arm, ArmError
+from ghostshell_ros.arms.scenery import Scenery
+from ghostshell_ros.arms.surroundings import Surroundings
 from skill_kernel import SkillReturn
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -294,7 +296,31 @@ def test_a_box_near_the_hand_is_in_its_way_where_the_contacts_of_mujoco_leave_it
     assert found == near > told
 
 
+def test_a_stop_while_it_looks_at_what_it_did_is_an_interruption(atlas: ArmSim) -> None:
+    atlas.stop.at = atlas.world.time + 0.3
+    done = atlas.body._perform(atlas.body._arms, lambda side, q: [], atlas.stop, "it is there", lambda: "it is not there")
+    assert done.interrupted and done.message == "stopped with an empty hand: it is not there"
+
+
 # -- what is missing ----------------------------------------------------------------------------------------------------------
+
+
+def test_fingers_that_nobody_measures_are_told_before_it_moves(atlas: ArmSim, monkeypatch: pytest.MonkeyPatch) -> None:
+    measured = atlas.robot.joint_positions
+    arm_only = lambda: {joint: at for joint, at in measured().items() if joint not in atlas.fingers}  # noqa: E731
+    monkeypatch.setattr(atlas.body._senses, "joint_positions", arm_only)
+    result = atlas.body.pick("apple", "table", atlas.stop)
+    assert not result.ok and f"joint '{atlas.fingers[0]}' has not been measured" in result.message, result
+    assert atlas.sent == 0
+
+
+def test_a_joint_without_a_range_is_told_with_its_name(tmp_path: Path) -> None:
+    picker = ROOT / "examples" / "picker" / "picker_robot"
+    model = tmp_path / "picker.xml"
+    model.write_text((picker / "picker.xml").read_text().replace(' range="-2.9 2.9"', ""))
+    around = Surroundings(model, Scenery.read(picker / "workbench.xml"))
+    with pytest.raises(ArmError, match="joint 'turn' has no range in the arm's model"):
+        Arm(model, around, ("turn", "shoulder", "elbow", "wrist", "roll"), "grip")
 
 
 def test_a_missing_package_is_told_with_what_to_install() -> None:
