@@ -52,7 +52,7 @@ class _Side:
     """One arm of a body: its configuration, its speeds, rest and open fingers [rad/s, rad, m], and what plans for it."""
 
     arm: Arm
-    hands: Manipulator
+    manipulator: Manipulator
 
     def __init__(self, name: str, config: ArmConfig, robot: RobotConfig) -> None:
         self.name, self.config = name, config
@@ -68,7 +68,7 @@ class _Side:
     def load(self, robot: RobotConfig, around: Surroundings) -> None:
         """Load the arm. Raises ArmError."""
         self.arm = Arm(robot.model_path(), around, self.config.joints, self.config.hand)
-        self.hands = Manipulator(self.arm, around, sum(self.opened) - SPARE_M)
+        self.manipulator = Manipulator(self.arm, around, sum(self.opened) - SPARE_M)
 
 
 Plan: TypeAlias = Callable[[_Side, Vector], list[Phase]]
@@ -116,7 +116,7 @@ class ArmBody:
     def held(self) -> str:
         """Return the thing that a hand holds, as its fingers still feel it; "" for none."""
         side = self._full()
-        return side.hands.held if side is not None and self._grips(side) else ""
+        return side.manipulator.held if side is not None and self._grips(side) else ""
 
     # -- what the skills do -------------------------------------------------------------------------------------------
 
@@ -128,7 +128,7 @@ class ArmBody:
             if where != space:
                 raise ArmError(f"{thing} is not in {space}" + (f"; it is in {where}" if where else ""))
             self._open_for(space)
-            return side.hands.pick(thing, q)
+            return side.manipulator.pick(thing, q)
 
         with self._busy:
             return self._with_empty_hand(plan, stop, f"holds {thing}", thing)
@@ -139,11 +139,11 @@ class ArmBody:
             full = self._full()
             if full is None:
                 return SkillReturn.failure("the hand is empty; pick something first")
-            thing = full.hands.held
+            thing = full.manipulator.held
 
             def plan(side: _Side, q: Vector) -> list[Phase]:
                 self._open_for(space)
-                return side.hands.put(space, q)
+                return side.manipulator.put(space, q)
 
             def missed() -> str:
                 there = self.around.space_of(thing) == space
@@ -163,7 +163,7 @@ class ArmBody:
             return "" if there else f"{door} is {now:.0%} open; the hand slipped off, or something blocks it"
 
         def plan(side: _Side, q: Vector) -> list[Phase]:
-            return side.hands.swing(door, share, q) if missed() else []
+            return side.manipulator.swing(door, share, q) if missed() else []
 
         with self._busy:
             done = self._with_empty_hand(plan, stop, f"{door} is {wished}", door + HANDLE, missed)
@@ -177,7 +177,7 @@ class ArmBody:
 
     def _draw_in(self, stop: StopEvent) -> SkillReturn:
         for side in self._arms:
-            done = self._perform([side], lambda one, q: one.hands.draw_in(one.rest, q), stop, "the arms are drawn in")
+            done = self._perform([side], lambda one, q: one.manipulator.draw_in(one.rest, q), stop, "the arms are drawn in")
             if not done.ok:
                 break
         return done
@@ -208,7 +208,7 @@ class ArmBody:
         things = self._senses.things()
         self.around.set_doors(self.scenery.shares_open({name: position for name, (position, _) in things.items()}))
         full = self._full()
-        self.around.place({name: pose for name, pose in things.items() if full is None or name != full.hands.held})
+        self.around.place({name: pose for name, pose in things.items() if full is None or name != full.manipulator.held})
         if full is not None:
             full.arm.be_at(self._start(full))
 
@@ -237,7 +237,7 @@ class ArmBody:
 
     def _full(self) -> _Side | None:
         """Return the arm whose hand was last known to hold something."""
-        return next((side for side in self._arms if side.hands.held), None)
+        return next((side for side in self._arms if side.manipulator.held), None)
 
     def _grips(self, side: _Side) -> bool:
         """Return whether something keeps the fingers apart."""
@@ -253,8 +253,8 @@ class ArmBody:
         full = self._full()
         if full is not None:
             if self._grips(full):
-                return SkillReturn.failure(f"the hand is full: it holds {full.hands.held}; release it first")
-            full.hands.take("")
+                return SkillReturn.failure(f"the hand is full: it holds {full.manipulator.held}; release it first")
+            full.manipulator.take("")
         return self._perform(self._arms, plan, stop, done, missed, target)
 
     def _perform(
@@ -313,15 +313,15 @@ class ArmBody:
                 return outcome(result, f"stopped on the way, {self._holding()}")
             if isinstance(phase, Move):
                 played = phase
-                if side.hands.held and not self._grips(side):
+                if side.manipulator.held and not self._grips(side):
                     break
             elif phase.around and not self._grips(side):
-                side.hands.take("")
+                side.manipulator.take("")
                 self._let_go(side, played, stop)
                 return SkillReturn.failure(f"the hand closed on nothing: {phase.around} has slipped out or is elsewhere")
-        if side.hands.held and not self._grips(side):
-            lost = side.hands.held
-            side.hands.take("")
+        if side.manipulator.held and not self._grips(side):
+            lost = side.manipulator.held
+            side.manipulator.take("")
             self._let_go(side, None, stop)
             return SkillReturn.failure(f"{lost} slipped out of the hand")
         return None
@@ -340,7 +340,7 @@ class ArmBody:
             try:
                 aside = [(other, self._aside(other)) for other in self._arms if other is not side]
                 start = self._start(side)
-                freed = side.hands.free(start)
+                freed = side.manipulator.free(start)
                 phases = plan(side, freed[-1].path[-1] if freed and isinstance(freed[-1], Move) else start)
                 return [*aside, (side, freed + phases)] if phases else []
             except ArmError as error:
@@ -352,11 +352,11 @@ class ArmBody:
     def _aside(self, side: _Side) -> list[Phase]:
         """Return how an arm that does nothing now is drawn in, and take it to be there. Raises ArmError."""
         start = self._start(side)
-        if np.abs(start - side.rest).max() < CLOSE_RAD or side.hands.held:
+        if np.abs(start - side.rest).max() < CLOSE_RAD or side.manipulator.held:
             return []
-        phases = side.hands.free(start)
+        phases = side.manipulator.free(start)
         begin = phases[-1].path[-1] if phases and isinstance(phases[-1], Move) else start
-        phases += side.hands.draw_in(side.rest, begin)
+        phases += side.manipulator.draw_in(side.rest, begin)
         side.arm.be_at(side.rest)
         return phases
 
@@ -392,7 +392,7 @@ class ArmBody:
                 return result
         if grip.holds is not None:
             self.around.set_joints(self._senses.joint_positions())
-            side.hands.take(grip.holds)
+            side.manipulator.take(grip.holds)
         return result
 
     def _send(

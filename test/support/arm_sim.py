@@ -79,7 +79,7 @@ class ArmSim:
         self.body.around.place(self._things())
         self.body._sent.clear()
         for side in self.body._arms:
-            side.hands.take("")
+            side.manipulator.take("")
 
     # -- what the body uses ---------------------------------------------------------------------------------------------
 

@@ -153,9 +153,9 @@ def test_what_one_hand_holds_may_not_touch_the_other_hand(hebe: HebeSim) -> None
     hebe.body._look()
     for side, touched in ((left, ""), (right, "itself")):
         hebe.body.around.place({"cup": (hebe.data.site(side.config.hand).xpos.tolist(), [1.0, 0.0, 0.0, 0.0])})
-        left.hands.take("cup")
+        left.manipulator.take("cup")
         assert left.arm.touched(here) == touched
-        left.hands.take("")
+        left.manipulator.take("")
 
 
 # -- rates -------------------------------------------------------------------------------------------------------------------

@@ -78,13 +78,13 @@ class TabletopBody(ArmBody):
             return SkillReturn.failure(f"the hand still holds the {_name(held)}; put the {_name(held)} somewhere first")
         if above := self._above(thing):
             return SkillReturn.failure(f"the {_name(above)} is on the {first}; put the {_name(above)} away first")
-        return self._with_empty_hand(lambda side, q: side.hands.pick(thing, q), stop, f"holds the {first}", thing)
+        return self._with_empty_hand(lambda side, q: side.manipulator.pick(thing, q), stop, f"holds the {first}", thing)
 
     def _put_at(self, first: str, second: str | list[float], stop: StopEvent) -> SkillReturn:
         full = self._full()
         if full is None:
             return SkillReturn.failure(f"the {first} slipped out of the hand; try again")
-        thing, where = full.hands.held, f"on the {second}" if isinstance(second, str) else "there"
+        thing, where = full.manipulator.held, f"on the {second}" if isinstance(second, str) else "there"
         x, y = self._place(second)
 
         def spot() -> Vector:
@@ -96,7 +96,7 @@ class TabletopBody(ArmBody):
             return "" if away < MISSED_M else f"the {first} was let go, but lies {away:.2f} m away from where it was to be"
 
         done = self._perform(
-            [full], lambda side, q: side.hands.put_at([spot()], where, q), stop, f"put the {first} there", missed
+            [full], lambda side, q: side.manipulator.put_at([spot()], where, q), stop, f"put the {first} there", missed
         )
         self._out_of_the_way(done, stop)
         return done
