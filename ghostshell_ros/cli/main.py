@@ -14,8 +14,7 @@ from skill_kernel.config.plugins import COMMANDS, PluginError, how_to_install, l
 _COMMANDS = {
     "launch": "launch",
     "chat": "chat",
-    "say": "say halt clear ps pause resume stop",
-    "answer": "answer",
+    "say": "say answer halt clear ps pause resume stop",
     "skills": "skills reload",
     "grammar": "grammar",
     "teleop": "teleop",

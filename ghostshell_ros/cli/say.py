@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Define `ghostshell say`, `halt`, `clear`, `ps`, `pause`, `resume` and `stop`: instruct a robot and control its processes."""
+"""Define `ghostshell say`, `answer`, `halt`, `clear`, `ps`, `pause`, `resume` and `stop`: instruct a robot and control its
+processes."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -13,7 +14,8 @@ from ghostshell_ros.cli.output import fail
 from ghostshell_ros.cli.robot_client import WAIT_S, RobotClient, only_robot, robots_there, spun
 from planners.language.stop_words import is_stop
 from skill_kernel.config.sections import shown
-from skill_kernel.roles import Role
+from skill_kernel.processes.questions import PRIVATELY, named
+from skill_kernel.roles import Act, Role, key_role
 
 
 def _namespace(robot: str) -> str:
@@ -79,6 +81,41 @@ def say(
     except follow.NotThereError as error:
         fail(error, command="say")
     raise typer.Exit(follow.exit_status(end))
+
+
+def answer(
+    words: Annotated[
+        list[str] | None, typer.Argument(help="the answer, behind the question's ID if several are open", metavar="[ID] TEXT")
+    ] = None,
+    private: Annotated[
+        bool, typer.Option("--private", help="nobody else is shown the answer; of a team that asks by name")
+    ] = False,
+    robot: Robot = "",
+    wait: Wait = WAIT_S,
+) -> None:
+    """Answer what the robot asks; without an answer, show what it asks. Exit status: 0, 1 the answer was refused, 2 no robot
+    answers."""
+    client = RobotClient(
+        robot,
+        wait,
+        service="ghostshell/AnswerQuestion answer_question",
+        topics=["ghostshell/QuestionArray questions"],
+        nobody=f"nobody of robot '{robot}' answers within {wait:g} s; is it launched on this ROS domain?",
+    )
+    with client:
+        from ghostshell_ros.cli.run_view import question_line
+
+        asked = {question.id: question for question in client.latched().questions}
+        if not words:
+            print("\n".join(map(question_line, asked.values())) or f"{robot} asks nothing")
+            return
+        client.prove(client.type.Request(question_id="nobody's"))
+        question_id, text = named(words)
+        request = client.type.Request(question_id=question_id, text=f"{PRIVATELY} {text}" if private else text)
+        taken = client.ask(request, role=key_role(Act.INSTRUCT))
+    if not taken.success:
+        fail(taken.error_msg, command="answer", status=1)
+    print(taken.error_msg or f"{asked[taken.question_id].text if taken.question_id in asked else robot}: {taken.answer}")
 
 
 As = Annotated[Role, typer.Option("--as", help="role whose key proves who asks; what safety halts only safety clears")]
