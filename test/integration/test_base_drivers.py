@@ -278,7 +278,9 @@ def test_postures_are_waited_for_and_attitudes_are_for_a_standing_body(rig: Rig)
     rig.plant.attitudes.clear()
     assert drivers.set_posture("stand", stop=stop, pitch=0.2, duration=0.3).ok
     wait_until(lambda: rig.plant.attitudes[-1].y == pytest.approx(0.2, abs=0.01), 1.0, "the pitch")
-    assert drivers.set_posture("", stop=stop).ok
+    assert drivers.set_posture("sit", stop=stop).ok
+    assert rig.plant.attitudes[-1].y == pytest.approx(0.0, abs=0.01), "a base keeps its attitude, but it is to sit level"
+    assert drivers.set_posture("stand", stop=stop, pitch=0.2).ok and drivers.set_posture("", stop=stop).ok
     wait_until(lambda: rig.plant.attitudes[-1].y == pytest.approx(0.0, abs=0.01), 1.0, "level again")
 
 
