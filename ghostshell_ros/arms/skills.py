@@ -10,14 +10,16 @@ from ghostshell_ros.drivers.speech import say, speaking_s
 from skill_kernel import ContentStream, SkillReturn, robot_skill
 
 TAKE_S, SWING_S, GO_S = 14.0, 16.0, 20.0
+"""Usual durations: of taking or putting down, of a door, of a way."""
 STOP_S, QUIET_S = 0.5, 0.3
 """Times in which an arm and a voice stop."""
 OPEN, SHUT = 0.95, 0.0
 """Shares of a door's way that the skills bring it to."""
-Made: TypeAlias = tuple[Callable[..., SkillReturn], ...]
 
 
-def arm_skills(scenery: Scenery, doors: Sequence[str], spaces: Sequence[str], *, subsystems: Sequence[str]) -> Made:
+def arm_skills(
+    scenery: Scenery, doors: Sequence[str], spaces: Sequence[str], *, subsystems: Sequence[str]
+) -> tuple[Callable[..., SkillReturn], ...]:
     """Return `open`, `close`, `pick_from` and `release_to` for a robot that may use these doors and spaces, and all things.
 
     Assign them to names of the robot's module of skills; its body is an `ArmBody`. Raises SceneryError for a name that the
@@ -27,7 +29,7 @@ def arm_skills(scenery: Scenery, doors: Sequence[str], spaces: Sequence[str], *,
         scenery.door(door)
     for space in spaces:
         scenery.space(space)
-    if TYPE_CHECKING:
+    if TYPE_CHECKING:  # mypy knows no Literal of names that a file gives
         Door: TypeAlias = str
         Thing: TypeAlias = str
         Space: TypeAlias = str

@@ -21,7 +21,7 @@ class PlaySoundDriver(SoundDriver):
 
     def __init__(self, name: str = "play_sound_driver", **options: Any) -> None:
         super().__init__(name, **options)
-        self._aplay = self.find_program("player", "aplay", ("aplay",), "aplay (alsa-utils)")
+        self.declare_program("player", "aplay", ("aplay",), "aplay (alsa-utils)")
         self.serve(PlaySound, "play_sound", self._begin)
 
     def _begin(self, goal: Goal) -> Job:
@@ -31,7 +31,7 @@ class PlaySoundDriver(SoundDriver):
             hint = nearest(request.name, TUNES, else_known=True)
             raise DriverRefusal(self.failure, f"there is no sound '{request.name[:80]}'{hint}")
         volume = request.volume if math.isfinite(request.volume) else 1.0
-        command = (self._aplay, "-q", "-")
+        command = (self.program, "-q", "-")
         return _Played(self, goal, tune.duration_s, command, partial(wav, tune, volume), loop=request.loop)
 
 

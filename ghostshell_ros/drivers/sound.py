@@ -16,6 +16,8 @@ from ghostshell_ros.runtime.node import Later, NodeStartError
 
 LOOP_PAUSE_S = 0.05
 """Pause between two rounds of a looping command, so that one which ends at once does not take the processor."""
+SPARE_S, SLOWNESS = 10.0, 3.0
+"""A program hangs that takes longer than this and so many times the duration of what it plays."""
 
 
 class TimedJob(Job):
@@ -39,27 +41,30 @@ class SoundDriver(Driver):
 
     failure: int
     """Code of the action for a sound that could not be made."""
+    program: str
+    """Path of the program, "" where it is not installed."""
+    audible: bool
+    """False where goals take their time in silence."""
 
-    def find_program(self, parameter: str, choice: str, names: tuple[str, ...], package: str) -> str:
-        """Declare the sound parameter (the program, `timing` for silent, or `auto`) and return the program's path.
+    def declare_program(self, parameter: str, choice: str, names: tuple[str, ...], package: str) -> None:
+        """Declare the sound parameter (the program, `timing` for silent, or `auto`); set `program` and `audible` by it.
 
         Raises NodeStartError when the program is asked for and not installed.
         """
         said = f"auto: {package} if it is installed and there is a sound device; timing: silent, for its time"
         wanted = self.declare(parameter, "auto", said, choices=("auto", choice, "timing"))
-        path = next(filter(None, map(shutil.which, names)), None)
-        if wanted == choice and path is None:
+        self.program = next(filter(None, map(shutil.which, names)), "")
+        if wanted == choice and not self.program:
             raise NodeStartError(f"{parameter} is '{choice}', but {package} is not installed; install it or use 'timing'")
         playing = any(Path("/dev/snd").glob("pcmC*D*p"))  # the devices that play sound, as ALSA names them
-        self.heard = wanted == choice or (wanted == "auto" and path is not None and playing)
+        self.audible = wanted == choice or (wanted == "auto" and bool(self.program) and playing)
         self._falls_back = wanted == "auto"
-        self.get_logger().info("its sounds are heard" if self.heard else "its sounds are silent, for their timing only")
-        return str(path)
+        self.get_logger().info("its sounds are heard" if self.audible else "its sounds are silent, for their timing only")
 
     def failed(self, text: str) -> DriverRefusal:
         """Return the refusal of a goal whose program failed; where there is a choice, the next ones are silent."""
         if self._falls_back:
-            self.heard = False
+            self.audible = False
             self.get_logger().warning(f"its sounds are silent from now on: {text}")
         return DriverRefusal(self.failure, text)
 
@@ -83,15 +88,15 @@ class SoundJob(TimedJob):
         *,
         loop: bool = False,
     ) -> None:
-        heard = driver.heard and duration_s > 0.0
-        super().__init__(driver, goal, None if heard or loop else duration_s)
+        plays = driver.audible and duration_s > 0.0
+        super().__init__(driver, goal, None if plays or loop else duration_s)
         self._command, self._stdin, self._loop = command, stdin, loop
-        self._deadline_s = 10.0 + 3.0 * duration_s
+        self._deadline_s = SPARE_S + SLOWNESS * duration_s
         self._process: subprocess.Popen[bytes] | None = None
         self._again: Later | None = None
         self._failure = ""
         self._over = False
-        if heard:
+        if plays:
             self._start()
 
     def step(self, now: float) -> bool:

@@ -27,7 +27,7 @@ class SpeakDriver(SoundDriver):
 
     def __init__(self, name: str = "speak_driver", **options: Any) -> None:
         super().__init__(name, **options)
-        self._espeak = self.find_program("synthesiser", "espeak", ("espeak-ng", "espeak"), "espeak-ng")
+        self.declare_program("synthesiser", "espeak", ("espeak-ng", "espeak"), "espeak-ng")
         self._voice = self.declare("voice", "en", "espeak-ng voice where a goal names none that espeak-ng could know")
         self._cjk_voice = self.declare("cjk_voice", "cmn", "espeak-ng voice for texts in Chinese characters")
         self.serve(Speak, "speak", self._begin)
@@ -49,7 +49,7 @@ class SpeakDriver(SoundDriver):
         volume = request.volume if math.isfinite(request.volume) else 1.0
         amplitude = round(100 * min(max(volume, 0.0), 1.0))
         speed = round(WORDS_PER_MINUTE * clamp_rate(request.rate))
-        return (self._espeak, "--stdin", "-b", "1", "-v", voice, "-s", str(speed), "-a", str(amplitude))
+        return (self.program, "--stdin", "-b", "1", "-v", voice, "-s", str(speed), "-a", str(amplitude))
 
 
 class _Spoken(SoundJob):
