@@ -168,9 +168,6 @@ class StreamHandle(Protocol):
     def end(self, code: int = 0, why: str = "") -> None:
         """End it. A code other than 0 says that it was broken off. Does nothing the second time."""
 
-    def abandon(self) -> None:
-        """Write no more and send no end: what was sent is about to be interrupted."""
-
 
 class CallHandle(Protocol):
     """One call made by `PlannerIO.call`."""

@@ -219,9 +219,6 @@ class _Stream:
 
         self._later(arrive)
 
-    def abandon(self) -> None:
-        self.ended = True
-
     def _feed(self, tokens: Any) -> None:
         for token in tokens:
             self._bench.scheduler.feed(self.stream_id, token)
