@@ -197,6 +197,10 @@ def robot_skill(
             raise SkillDefinitionError(f"skill '{own}' is async; a skill blocks, so write 'def' (the kernel gives it a thread)")
         if not callable(nominal_s) and not (isinstance(nominal_s, (int, float)) and 0 <= nominal_s < math.inf):
             raise SkillDefinitionError(f"skill '{own}': nominal_s is {nominal_s!r}; give seconds or a function")
+        if stop_s is not None and not (isinstance(stop_s, (int, float)) and 0 <= stop_s < math.inf):
+            raise SkillDefinitionError(f"skill '{own}': stop_s is {stop_s!r}; give the seconds that a stop takes at most")
+        if on_failure not in ("end_turn", "continue"):
+            raise SkillDefinitionError(f"skill '{own}': on_failure is {on_failure!r}; write 'end_turn' or 'continue'")
         signature = _resolved_signature(function, own)
         visible = [p for p in signature.parameters.values() if p.name not in INJECTED]
         for p in visible:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from enum import Enum
 from pathlib import Path
@@ -144,7 +145,15 @@ def declared(**options: object) -> None:
 
 
 def test_declarations_that_cannot_work_are_refused_by_name() -> None:
-    for options, said in (({"name": "two words"}, "two words"), ({"nominal_s": None}, "None"), ({"nominal_s": -1.0}, "-1.0")):
+    for options, said in (
+        ({"name": "two words"}, "two words"),
+        ({"nominal_s": None}, "None"),
+        ({"nominal_s": -1.0}, "-1.0"),
+        ({"stop_s": math.inf}, "stop_s is inf"),
+        ({"stop_s": math.nan}, "stop_s is nan"),
+        ({"stop_s": "0.5"}, "stop_s is '0.5'"),
+        ({"on_failure": "end turn"}, "on_failure is 'end turn'"),
+    ):
         with pytest.raises(SkillDefinitionError, match=said):
             declared(**options)
     with pytest.raises(SkillDefinitionError, match=r"robot_skill\(\)"):
