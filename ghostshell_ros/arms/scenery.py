@@ -29,8 +29,10 @@ class SceneryError(ValueError):
 
 @dataclass(frozen=True)
 class Door:
-    """A door or drawer, which is shut at 0 and open at `most` [m or rad]. `anchor`, `axis` and `handle` are where its joint and
-    its shut handle are in the world [m]."""
+    """Describe a door or drawer, which is shut at 0 and open at `most` [m or rad].
+
+    `anchor` is where its joint is and `handle` where its handle is while it is shut, in the world [m].
+    """
 
     name: str
     slides: bool
@@ -55,9 +57,10 @@ class Door:
 
 @dataclass(frozen=True)
 class Space:
-    """A place for things: a box of half sizes `half` [m] at `position`, turned by the matrix `turn`; a `bin` is thrown into.
+    """Describe a place for things: a box of half sizes `half` [m] at `position`, turned by the matrix `turn`.
 
-    `door` must be open to reach into it, "" for none; with `moves` the space goes along with it, as that of a drawer does.
+    A `bin` is thrown into. `door` must be open to reach into it, "" for none; with `moves` the space goes along with it, as
+    that of a drawer does.
     """
 
     name: str
@@ -75,7 +78,7 @@ class Space:
 
 @dataclass(frozen=True)
 class Scenery:
-    """What stands around a robot; every mapping in the order of the file. An empty one has nothing in it."""
+    """Hold what stands around a robot; every mapping in the order of the file. An empty one has nothing in it."""
 
     file: str = ""
     things: tuple[str, ...] = ()
@@ -94,7 +97,7 @@ class Scenery:
         try:
             return cls(str(file), *_read(root))
         except (KeyError, ValueError) as error:
-            raise SceneryError(f"the surroundings {file} lack something: {error}") from error
+            raise SceneryError(f"the surroundings {file} cannot be used: {error}") from error
 
     def door(self, name: str) -> Door:
         """Return a door or drawer. Raises SceneryError for one that is not known."""
@@ -160,7 +163,9 @@ def _read(root: etree._Element) -> tuple[tuple[str, ...], dict[str, Door], dict[
         name = joint.attrib["name"]
         if name + HANDLE in sites:
             slides = joint.get("type") == "slide"
-            most = _numbers(joint.attrib["range"])[1] * (math.pi / 180.0 if degrees and not slides else 1.0)
+            most = float(_given(joint, "range", 2)[1]) * (math.pi / 180.0 if degrees and not slides else 1.0)
+            if most <= 0.0:
+                raise ValueError(f"door '{name}' opens to {most:g}; its range ends above 0, so turn its axis round")
             axis = turn @ _numbers(joint.get("axis", "0 0 1"))
             anchor = position + turn @ _numbers(joint.get("pos", "0 0 0"))
             doors[name] = Door(name, slides, most, anchor, axis / np.linalg.norm(axis), sites[name + HANDLE][2][0])
@@ -168,9 +173,8 @@ def _read(root: etree._Element) -> tuple[tuple[str, ...], dict[str, Door], dict[
     spaces, points = {}, {}
     for name, (site, body, (position, turn)) in sites.items():
         if name.endswith(SPACE):
-            space, size = name.removesuffix(SPACE), _numbers(site.attrib["size"])
-            bin_ = site.get("type") == "cylinder"
-            half = size[[0, 0, 1]] if bin_ else size
+            space, bin_ = name.removesuffix(SPACE), site.get("type") == "cylinder"
+            half = _given(site, "size", 2)[[0, 0, 1]] if bin_ else _given(site, "size", 3)
             door = space if space in doors else ""
             spaces[space] = Space(space, position, turn, half, bin_, door, bool(door) and moving[door] is body)
         elif name.startswith(POINT):
@@ -209,6 +213,17 @@ def _placed(element: etree._Element, parent: Frame) -> Frame:
         y_axis /= np.linalg.norm(y_axis)
         own = np.column_stack([x_axis, y_axis, np.cross(x_axis, y_axis)])
     return position + turn @ _numbers(element.get("pos", "0 0 0")), turn @ own
+
+
+def _given(element: etree._Element, attribute: str, count: int) -> Vector:
+    """Return the first numbers of an attribute. Raises ValueError, which names the element, where there are fewer."""
+    name = element.get("name")
+    if element.get(attribute) is None:
+        raise ValueError(f"'{name}' has no {attribute}")
+    numbers = _numbers(element.get(attribute))
+    if len(numbers) < count:
+        raise ValueError(f"'{name}' has a {attribute} of {len(numbers)} numbers; give {count}")
+    return numbers[:count]
 
 
 def _numbers(text: str) -> Vector:

@@ -75,8 +75,12 @@ def test_the_compilers_degrees_and_a_turned_body_count(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("wrong", "says"),
     [
-        (('size="1 1 1"', ""), "'size'"),
-        (('range="0 90"', ""), "'range'"),
+        (('size="1 1 1"', ""), "'door_space' has no size"),
+        (('size="1 1 1"', 'type="cylinder" size="1"'), "'door_space' has a size of 1 numbers; give 2"),
+        (('size="1 1 1"', 'size="1 1"'), "'door_space' has a size of 2 numbers; give 3"),
+        (('range="0 90"', ""), "'door' has no range"),
+        (('range="0 90"', 'range="90"'), "'door' has a range of 1 numbers; give 2"),
+        (('range="0 90"', 'range="-90 0"'), "door 'door' opens to 0; its range ends above 0, so turn its axis round"),
         (('quat="0 0 0 2"', 'euler="0 0 1"'), "write quat or xyaxes"),
         (("</worldbody>", ""), "cannot be read"),
     ],
