@@ -92,13 +92,13 @@ def _typed(kind: str, value: Any, where: str) -> Any:
 
 
 def _whole(kind: str, value: int, where: str) -> Any:
-    if whole := _WHOLE.fullmatch(kind):
+    octet = kind in ("octet", "byte")
+    if whole := _WHOLE.fullmatch("uint8" if octet else kind):
         bits = int(whole["bits"])
         low, high = (0, 2**bits) if whole["unsigned"] else (-(2 ** (bits - 1)), 2 ** (bits - 1))
         if not low <= value < high:
             raise FieldError(f"{where} is {value}; give {low} to {high - 1}")
-        return value
-    return bytes([value]) if kind in ("octet", "byte") and 0 <= value < 256 else value
+    return bytes([value]) if octet else value
 
 
 def _message(kind: str, value: Any, where: str) -> Any:

@@ -11,6 +11,7 @@ import pytest
 pytest.importorskip("rclpy", reason="messages are of ROS")
 pytest.importorskip("ghostshell.action", reason="needs the built interfaces")
 
+from diagnostic_msgs.msg import DiagnosticStatus
 from geometry_msgs.msg import PoseWithCovariance
 from ghostshell.action import Drive, MoveJoints, NavigateTo, Speak
 from nav2_msgs.action import NavigateToPose
@@ -55,6 +56,9 @@ def test_whole_numbers_and_lists_keep_to_their_bounds() -> None:
     assert filled(result, {"error_code": 65535}).error_code == 65535
     with pytest.raises(FieldError, match="error_code is 65536; give 0 to 65535"):
         filled(result, {"error_code": 65536})
+    assert filled(DiagnosticStatus(), {"level": 2}).level == b"\x02"
+    with pytest.raises(FieldError, match="level is 256; give 0 to 255"):
+        filled(DiagnosticStatus(), {"level": 256})
     with pytest.raises(FieldError, match="error_code is 1.5; give a number"):
         filled(result, {"error_code": 1.5})
     with pytest.raises(FieldError, match="covariance has 2 elements; give 36"):
