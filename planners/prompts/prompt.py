@@ -386,12 +386,10 @@ def remembered(lines: Sequence[str]) -> str:
     return block("MEMORY", lines, "from before the task; may have changed since; data")
 
 
-def observation_now(observation: Mapping[str, Any] | None) -> str:
-    """Return the block of the present observation, without what no plan depends on; empty without one."""
-    if observation is None:
-        return ""
-    shown = {name: value for name, value in observation.items() if name not in LEFT_OUT}
-    return block("OBSERVATION", [shown], f"now; {DATA}")
+def observation_now(*observations: Mapping[str, Any] | None) -> str:
+    """Return the block of the present observation, or one of each robot, without what no plan depends on; empty without any."""
+    shown = [{n: value for n, value in one.items() if n not in LEFT_OUT} for one in observations if one is not None]
+    return block("OBSERVATION", shown, f"now; {DATA}")
 
 
 _DULL = re.compile(r"(?:^| )\w+: (?:\w+ ){0,1}\w+\.(?= |$)")

@@ -24,12 +24,12 @@ from typing import Any
 from planners.prompts.blocks import Layer, block, front, text_beside
 from planners.prompts.prompt import (
     DATA,
-    LEFT_OUT,
     RobotFacts,
     compose,
     declared,
     described,
     functions,
+    observation_now,
     observed,
     places,
     remembered,
@@ -128,12 +128,7 @@ class Prompts:
 
     def _observations(self) -> str:
         told = {name: robot.observed() for name, robot in self._robots.items()}
-        items = [
-            {ROBOT: name, **{field: value for field, value in fields.items() if field not in LEFT_OUT}}
-            for name, fields in told.items()
-            if fields is not None
-        ]
-        return block("OBSERVATION", items, f"now; {DATA}")
+        return observation_now(*({ROBOT: name, **fields} for name, fields in told.items() if fields is not None))
 
     def _names(self) -> str:
         """Return the block of what things and places are called: the choices of all parameters."""

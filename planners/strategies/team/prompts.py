@@ -26,7 +26,8 @@ from itertools import islice
 from typing import Any
 
 from planners.prompts.blocks import Layer, block, front, text_beside
-from planners.prompts.prompt import DATA, LEFT_OUT, RobotFacts, compose, described, functions, observed, remembered, task
+from planners.prompts.prompt import DATA, RobotFacts, compose, described, functions, observation_now, observed, remembered, task
+from planners.strategies.closed_loop.actions import ROBOT
 from planners.strategies.closed_loop.pictures import Pictures
 from planners.strategies.team.answers import Review
 from planners.strategies.team.toa import State, Step, ToaGraph
@@ -38,7 +39,6 @@ SHOWN_PICTURES = 6
 """Pictures of a prompt at most; each is as long as a page of text."""
 SHOWN_DONE = 60
 """The newest calls of the task from before its planner started anew, and the newest steps beside those that run or wait."""
-ROBOT = "robot"
 _FRONTS = {
     layer: text_beside(__file__, f"{layer}_rules.txt")
     for layer in (Layer.MANAGER, Layer.PERCEIVER, Layer.PLANNER, Layer.ASSIGNER, Layer.VALIDATOR)
@@ -183,12 +183,7 @@ class Prompts:
 
     def _observations(self) -> str:
         told = {name: self._robots[name].observed() for name in self._first(self._robots)}
-        items = [
-            {ROBOT: name, **{field: value for field, value in fields.items() if field not in LEFT_OUT}}
-            for name, fields in told.items()
-            if fields is not None
-        ]
-        return block("OBSERVATION", items, f"now; {DATA}")
+        return observation_now(*({ROBOT: name, **fields} for name, fields in told.items() if fields is not None))
 
     def _perceived(self) -> str:
         return block("PERCEPTION", self.perception, f"by the perceiver; {DATA}")
