@@ -5,7 +5,7 @@ from enum import Enum, IntEnum
 
 
 class Outcome(str, Enum):
-    """End of a call (law C10)."""
+    """Name how a call ends (law C10)."""
 
     DONE = "DONE"
     FAILED = "FAILED"
@@ -25,7 +25,7 @@ class Achievement(IntEnum):
 
 
 class CallCode(IntEnum):
-    """Why a call did not end as DONE (constants of ExecuteSkill.action)."""
+    """Tell why a call did not end as DONE (constants of ExecuteSkill.action)."""
 
     NONE = 0
     UNKNOWN_FUNCTION = 100
@@ -60,7 +60,7 @@ class CallCode(IntEnum):
 
 
 class ParseCode(IntEnum):
-    """Defect of a stream (constants of FunctionToken.msg)."""
+    """Name a defect of a stream (constants of FunctionToken.msg)."""
 
     NONE = 0
     SYNTAX = 200
@@ -76,7 +76,7 @@ class ParseCode(IntEnum):
 
 
 class ModelCode(IntEnum):
-    """Why a model gave no (further) answer (constants of LlmChunk.msg)."""
+    """Tell why a model gave no (further) answer (constants of LlmChunk.msg)."""
 
     NONE = 0
     MODEL_AUTH = 300
@@ -90,7 +90,7 @@ class ModelCode(IntEnum):
 
 
 class LeaseCode(IntEnum):
-    """Why a process did not get what it asked of the body (constants of ProcessLease.srv)."""
+    """Tell why a process did not get what it asked of the body (constants of ProcessLease.srv)."""
 
     NONE = 0
     NOT_RESUMED = 530
@@ -99,7 +99,7 @@ class LeaseCode(IntEnum):
 
 
 class TaskCode(IntEnum):
-    """Why a process did not end as SUCCESS, when no model and no parser was the reason (constants of RunTask.action)."""
+    """Tell why a process did not end as SUCCESS, when no model and no parser was the reason (constants of RunTask.action)."""
 
     NONE = 0
     EMPTY_INSTRUCTION = 520
@@ -118,7 +118,7 @@ class TaskCode(IntEnum):
 
 
 class AskCode(IntEnum):
-    """Why a question to the people around got no answer (constants of AskHuman.action)."""
+    """Tell why a question to the people around got no answer (constants of AskHuman.action)."""
 
     NONE = 0
     CANCELLED = 523
@@ -131,7 +131,7 @@ class AskCode(IntEnum):
 
 
 class AnswerCode(IntEnum):
-    """Why an answer was not taken (constants of AnswerQuestion.srv)."""
+    """Tell why an answer was not taken (constants of AnswerQuestion.srv)."""
 
     NONE = 0
     NOT_PERMITTED = 504
@@ -141,7 +141,7 @@ class AnswerCode(IntEnum):
 
 
 class MemoryCode(IntEnum):
-    """Why the memory gave no full answer (constants of QueryMemory.srv)."""
+    """Tell why the memory gave no full answer (constants of QueryMemory.srv)."""
 
     NONE = 0
     STORE_FULL = 560
@@ -153,7 +153,7 @@ class MemoryCode(IntEnum):
 
 
 class LearnCode(IntEnum):
-    """Why a lesson was not proposed, confirmed or taken back (constants of Learn.srv)."""
+    """Tell why a lesson was not proposed, confirmed or taken back (constants of Learn.srv)."""
 
     NONE = 0
     NOT_PERMITTED = 504
@@ -161,7 +161,7 @@ class LearnCode(IntEnum):
 
 
 class ReflexCode(IntEnum):
-    """Why something asked of the reflexes was not done (constants of CompileReflex.srv)."""
+    """Tell why something asked of the reflexes was not done (constants of CompileReflex.srv)."""
 
     NONE = 0
     NOT_COMPILED = 600

@@ -31,8 +31,9 @@ class SimFrames:
     """Publish `robot_description` (std_msgs/String, latched), `/tf` and `/tf_static`.
 
     The description is the URDF beside the model, its links named without the prefix that all frames bear, as
-    robot_state_publisher has it. `/tf`, while somebody subscribes: odom to base_link with each
-    odometry, base_link to the level laser, and every 0.05 s at most the links that joints move; `/tf_static`: camera, IMU.
+    robot_state_publisher has it. `/tf`, while somebody subscribes, tells of base_link in odom and of the level laser in
+    base_link with each odometry, and every 0.05 s at most of the links that joints move; `/tf_static` of all that stays in
+    its place: other links, camera, IMU.
     """
 
     def __init__(self, sim: Simulated, description: Path, camera: str) -> None:
@@ -111,8 +112,9 @@ class SimFrames:
         return TransformStamped(header=Header(frame_id=prefix + parent), child_frame_id=prefix + child)
 
 
-def _placed(frame: TransformStamped, at: Iterable[float], turned: Iterable[float] = (1.0, 0.0, 0.0, 0.0)) -> TransformStamped:
-    moved, rotation = frame.transform.translation, frame.transform.rotation
+def _placed(frame: TransformStamped, at: Iterable[float], rotation: Iterable[float]) -> TransformStamped:
+    """Return the frame, placed at a position [m] with a rotation (w first)."""
+    moved, turn = frame.transform.translation, frame.transform.rotation
     moved.x, moved.y, moved.z = (float(part) for part in at)
-    rotation.w, rotation.x, rotation.y, rotation.z = (float(part) for part in turned)
+    turn.w, turn.x, turn.y, turn.z = (float(part) for part in rotation)
     return frame
