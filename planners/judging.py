@@ -53,13 +53,13 @@ def _read(answer: str) -> Judgement:
 
 
 class SentenceJudge:
-    """Ask for all processes of a robot."""
+    """Ask the model of a robot whether sentences hold, for all of its processes."""
 
     def __init__(self, model: Model, clock: Clock, robot: RobotView, deadline_s: float) -> None:
         self._model, self._clock, self._robot, self._deadline_s = model, clock, robot, deadline_s
 
     def ask(self, process_id: str, sentence: str, heard: Callable[[Judgement], None]) -> None:
-        """Tell `heard` once, at once where nothing is observed to judge from."""
+        """Ask whether a sentence holds. `heard` gets the judgement once, at once where nothing is observed to judge from."""
         seen = self._robot.observed()
         if seen is None:
             heard(Judgement(None, "nothing is observed now"))

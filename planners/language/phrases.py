@@ -10,6 +10,8 @@ from planners.language.lexicon import EXAMPLES, FILLERS
 from planners.language.skills import Entry
 from planners.language.words import clean, words_of
 
+KEPT = 10
+"""Characters that are kept free for each sentence still to be found."""
 _SENTENCE = re.compile(r"(?<=\.)\s")
 _TAG = re.compile(r"<([^\s/>]+)")
 _BUILT_IN = ('say "hello"', "wait 2 seconds", "stop"), ("说“你好”", "等2秒", "停")
@@ -17,7 +19,7 @@ _BUILT_IN = ('say "hello"', "wait 2 seconds", "stop"), ("说“你好”", "等2
 
 @dataclass(frozen=True)
 class Phrases:
-    """The sentences that make a robot use one skill, in English and in Chinese, and what the skill does."""
+    """Hold sentences that make a robot use one skill, in English and in Chinese, and what the skill does."""
 
     skill: str
     does: str
@@ -26,24 +28,27 @@ class Phrases:
 
 
 class Phrasebook:
-    """Finds sentences for the skills of a robot. `read` returns the stream for a sentence, "" where it is not understood;
-    `speaks`: it has a voice."""
+    """Find sentences for the skills of a robot. `read` returns the stream for a sentence, "" where it is not understood;
+    a robot that `speaks` has a voice."""
 
     def __init__(self, entries: Sequence[Entry], read: Callable[[str], str], *, speaks: bool) -> None:
         self._entries, self._read, self._speaks = entries, read, speaks
         self._built_in = tuple(said if speaks else said[1:] for said in _BUILT_IN)
 
     def phrases(self, most: int = 3) -> list[Phrases]:
-        """Return up to `most` everyday sentences a language for each skill, one of its own words where there is none, and what
-        can be said to every robot."""
+        """Return up to `most` everyday sentences a language for each skill, and what can be said to every robot.
+
+        A skill without an English one gets a sentence made of its own words.
+        """
         found: dict[str, tuple[list[str], list[str]]] = {e.skill.name: ([], []) for e in self._entries}
         for chinese in (False, True):
             for said in EXAMPLES[chinese]:
                 if (skill := self._skill(said)) in found and len(found[skill][chinese]) < most:
                     found[skill][chinese].append(said)
         for entry in self._entries:
-            own = (said for said in self._own(entry) if self._skill(said) == entry.skill.name)
-            found[entry.skill.name][0].extend([] if found[entry.skill.name][0] else islice(own, 1))
+            name = entry.skill.name
+            if not found[name][0]:
+                found[name][0].extend(islice((said for said in self._own(entry) if self._skill(said) == name), 1))
         listed = [
             Phrases(e.skill.name, _SENTENCE.split(" ".join(e.skill.description.split()))[0], *map(tuple, found[e.skill.name]))
             for e in self._entries
@@ -62,7 +67,7 @@ class Phrasebook:
         for said in chain(common, () if chinese else chain.from_iterable(map(self._own, self._entries))):
             if len(found) == count:
                 break
-            left = room - sum(len(one) + 2 for one in found.values()) - 10 * (count - len(found) - 1)
+            left = room - sum(len(one) + 2 for one in found.values()) - KEPT * (count - len(found) - 1)
             if len(said) <= left and (source := self._read(said)):
                 found.setdefault(_TAG.findall(source)[0] if source.startswith("<") else "", said)
         return list(found.values())

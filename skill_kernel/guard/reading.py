@@ -217,7 +217,7 @@ def _check_nodes(tree: ast.AST) -> None:
         placed = node if hasattr(node, "lineno") else placed
         if type(node) not in ALLOWED:
             name = type(node).__name__
-            raise at(placed, GuardCode.CONSTRUCT, f"{_WORDS.get(name, name.lower())} is not allowed in a reflex")
+            raise at(placed, GuardCode.CONSTRUCT, f"{_WORDS.get(name, name.lower())} is not allowed here")
         if depth > LIMITS.depth:
             raise at(placed, GuardCode.TOO_DEEP, f"this is nested more than {LIMITS.depth} deep; use a variable")
         if count > LIMITS.nodes:

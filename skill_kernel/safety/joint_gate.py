@@ -10,8 +10,10 @@ from skill_kernel.robot import JointConfig
 
 LARGEST_STEP_S = 0.05
 """A late tick counts as this much time at most: a stalled process catches up at the joint's speed, never in a leap."""
-SETTLE_S, UNORDERED_S, UNORDERED_RAD = 1.0, 1.5, 0.35
-"""A joint follows its set-point for the first time; it halts when it then is for the second so much further away."""
+SETTLE_S = 1.0
+"""Time in which a joint still follows its last set-point."""
+UNORDERED_S, UNORDERED_RAD = 1.5, 0.35
+"""A joint halts that is further away from its set-point than it was then, by this angle and for this time."""
 
 
 class RefusalKind(Enum):
@@ -58,6 +60,7 @@ class Gate:
 
     @property
     def halted(self) -> bool:
+        """Return whether a halt is latched."""
         return bool(self.halt_cause)
 
 
