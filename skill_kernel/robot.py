@@ -59,8 +59,9 @@ class BaseConfig(Section):
     """Limits of a mobile base at the gate: speeds in m/s and rad/s, accelerations in m/s² and rad/s², lengths in m.
 
     `radius` is that of the circle around the base; obstacles nearer than `stop_distance` to its edge stop motion towards
-    them, within `slow_distance` they slow it. `cruise_…` are the speeds drivers use unless told otherwise. `laser` is the
-    pose of the scan's frame in base_link: x, y [m] and yaw [rad].
+    them, within `slow_distance` they slow it. `cruise_…` are the speeds drivers use unless told otherwise. A free straight
+    way of at most `straight` is gone without turning first, sideways or backwards, by a base with `max_lateral` that sees all
+    around. `laser` is the pose of the scan's frame in base_link: x, y [m] and yaw [rad].
     """
 
     max_forward: Positive
@@ -72,6 +73,7 @@ class BaseConfig(Section):
     cruise_linear: Positive
     cruise_turn: Positive
     radius: Positive
+    straight: Annotated[float, Field(ge=0)] = 0.0
     subsystems: tuple[str, ...] = ("movement",)
     """Those that skills which move the base hold; an operator who takes the base takes them."""
     scan: bool = False
@@ -84,6 +86,8 @@ class BaseConfig(Section):
     def _distances(self) -> BaseConfig:
         if not self.stop_distance < self.slow_distance:
             raise ValueError(f"stop_distance {self.stop_distance} must be less than slow_distance {self.slow_distance}")
+        if self.straight and not self.max_lateral:
+            raise ValueError(f"straight {self.straight} needs a base that moves sideways; give max_lateral, or leave it out")
         return self
 
 

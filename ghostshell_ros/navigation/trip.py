@@ -9,7 +9,7 @@ from itertools import accumulate, pairwise
 
 import numpy as np
 
-from ghostshell_ros.navigation.motion import DriveMotion, StallWatch, in_the_way, wrapped
+from ghostshell_ros.navigation.motion import DriveMotion, StallWatch, in_the_way, seen_from, wrapped
 from ghostshell_ros.navigation.planner import OccupancyGrid, Place, Plan
 from skill_kernel.robot import BaseConfig
 from skill_kernel.safety.base_gate import STILL, Velocity
@@ -39,6 +39,11 @@ class PathFollower:
     def goal(self) -> Place:
         """Return the end of the path."""
         return self._places[-1]
+
+    @property
+    def straight_m(self) -> float:
+        """Return the length of a path without a bend [m], infinite for one with a bend."""
+        return self._ends[-1] if len(self._places) == 2 else math.inf
 
     def left(self, pose: Pose2D) -> float:
         """Return the m along the path from where the robot is beside it, and the way back to it."""
@@ -140,6 +145,8 @@ class Trip:
         self._detours = 0
         self._left = math.inf
         self._last_turn: DriveMotion | None = None
+        self._straight: DriveMotion | None = None
+        """The way to the goal without turning first, while it is free."""
 
     def left(self, pose: Pose2D) -> float:
         """Return the m along the path, or as the crow flies while there is none."""
@@ -182,7 +189,8 @@ class Trip:
             if now - self._pathless_since > self._no_path_s:
                 raise self._pathless(grid)
             return STILL
-        wish = self._path.step(pose)
+        if (wish := self._straight_on(pose)) is None or in_the_way(self._base, points, wish) is not None:
+            self._straight, wish = None, self._path.step(pose)
         obstacle = in_the_way(self._base, points, wish)
         if obstacle is not None:
             wish = self._path.step(pose, tight=True)
@@ -193,6 +201,18 @@ class Trip:
             text = f"{what} and no other way was found in time; {self.left(pose):.1f} m are left"
             raise DriverRefusal(TripCode.BLOCKED, text)
         return wish
+
+    def _straight_on(self, pose: Pose2D) -> Velocity | None:
+        """Return the velocity straight to the goal for a base that need not turn first; None where it follows its path."""
+        assert self._path is not None
+        if not self._base.max_lateral or self._path.straight_m > self._base.straight:
+            self._straight = None
+            return None
+        if self._straight is None:
+            to = Pose2D(*self._path.goal, pose.yaw if self._yaw is None else self._yaw)
+            way = seen_from(pose, to)
+            self._straight = DriveMotion(self._base, distance=way.x, lateral=way.y, turn=way.yaw)
+        return self._straight.step(pose)
 
     def _turn_left(self, pose: Pose2D) -> float:
         """Return the turn towards the path as m, because it is progress, too: a rad counts as 0.3 m."""

@@ -264,6 +264,24 @@ def test_a_box_put_into_the_way_is_gone_around() -> None:
     assert put and bench.closest > 0.0
 
 
+@pytest.mark.parametrize(("straight", "most_s"), [(2.0, 6.0), (0.0, 10.0)])
+def test_a_base_that_may_goes_a_short_free_way_without_turning_first(straight: float, most_s: float) -> None:
+    base = LEGGED.model_copy(update={"straight": straight, "max_lateral": 0.4})
+    bench, lookings = Bench(FlatWorld(box(0.0, 0.0, 9.0, 6.0)), base), list[float]()
+    trip = Trip(base, Destination(-1.2, 0.3, 1.57, 0.1), 0.0)
+    travelled(bench, trip, base, OccupancyGrid(size=300), event=lambda b: lookings.append(b.pose.yaw))
+    assert math.dist((bench.pose.x, bench.pose.y), (-1.2, 0.3)) < 0.12 and bench.pose.yaw == pytest.approx(1.57, abs=0.1)
+    assert bench.now < most_s and (max(lookings) < 1.7) == bool(straight), "it turns to its way only where it must"
+
+
+def test_what_stands_on_a_straight_way_is_gone_around() -> None:
+    base = LEGGED.model_copy(update={"straight": 3.0})
+    bench = Bench(FlatWorld([*box(0.0, 0.0, 9.0, 6.0), *box(-1.2, 0.0, 0.3, 0.8)]), base)
+    trip = Trip(base, Destination(-2.4, 0.0, 0.0, 0.15), 0.0)
+    travelled(bench, trip, base, OccupancyGrid(size=300))
+    assert math.dist((bench.pose.x, bench.pose.y), (-2.4, 0.0)) < 0.2 and bench.closest > 0.0
+
+
 def test_a_goal_behind_walls_all_around_has_no_path() -> None:
     bench = Bench(FlatWorld([*box(0.0, 0.0, 4.0, 4.0)]))
     trip = Trip(LEGGED, Destination(5.0, 0.0, None, 0.15), 0.0)
