@@ -46,6 +46,8 @@ NARROW_RAD = 0.3
 PLAN_S, SIMPLIFY_S, WAYS = (0.5, 0.5, 1.5), 0.2, 8
 """Processor times that RRT-Connect may take with each of these distances, and that the shortening of a path takes; so many are
 compared."""
+ROUNDED = 4
+"""Times that the bends of a path are halved where nothing is in the way: at a sharp one the arm stops."""
 
 
 class ArmError(Exception):
@@ -299,6 +301,7 @@ class Arm:
             setup.simplifySolution(self._until(time.thread_time() + SIMPLIFY_S))
             self._check_stop()
             found = setup.getSolutionPath()
+            setup.getPathSimplifier().smoothBSpline(found, ROUNDED)
             path = [np.array([found.getState(k)[i] for i in range(width)]) for k in range(found.getStateCount())]
             length = float(np.abs(np.diff(path, axis=0)).max(axis=1).sum())
             if length < shortest:

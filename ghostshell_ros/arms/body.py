@@ -14,7 +14,7 @@ import numpy.typing as npt
 try:
     from ghostshell_ros.arms.arm import Arm, ArmError, PlanningStopped
     from ghostshell_ros.arms.manipulation import Grip, Look, Manipulator, Move, Phase
-    from ghostshell_ros.arms.motion import PathMotion
+    from ghostshell_ros.arms.motion import PathMotion, dense
 except ImportError as error:
     raise ImportError(f"{error}; arms need more: pip install -r requirements/arms.txt") from error
 
@@ -30,6 +30,8 @@ SAMPLE_S = 0.04
 """Time between two set-points of a plan; the driver joins them by straight lines."""
 GRIP_S, SETTLE_S = 0.6, 0.4
 """Times in which the fingers open or shut, and in which they take hold or let go."""
+OPENED_M = 0.002
+"""Fingers that are so near to open need not be opened."""
 SPARE_M = 0.004
 """The fingers at rest, which is open, are so much wider than what they take."""
 EMPTY_M = 0.004
@@ -366,12 +368,13 @@ class ArmBody:
     def _let_go(self, side: _Side, taken: Move | None, stop: StopEvent) -> None:
         """Open the fingers after a slip, and go back the way on which the hand took hold."""
         if self._grip(side, Grip(True), stop).ok and taken is not None:
-            self._play(side, Move(taken.path[::-1], taken.speed), stop)
+            self._play(side, Move(taken.path[::-1], taken.pace), stop)
 
     def _play(self, side: _Side, move: Move, stop: StopEvent) -> DriverResult:
         if len(move.path) == 1:
-            return self._send(side.config.joints, [0.0], [move.path[0].tolist()], stop, NEAR_RAD, move.speed)
-        motion = PathMotion(move.path, side.speeds, speed=move.speed)
+            return self._send(side.config.joints, [0.0], [move.path[0].tolist()], stop, NEAR_RAD, move.pace.joints)
+        path = dense(move.path)
+        motion = PathMotion(path, [side.arm.hand(q).position for q in path], side.speeds, move.pace)
         times = [k * SAMPLE_S for k in range(1, math.ceil(motion.duration_s / SAMPLE_S) + 1)]
         if not times:
             return DriverResult(ok=True)
@@ -382,7 +385,11 @@ class ArmBody:
         fingers = side.config.fingers
         before = self._senses.joint_positions()
         goal = side.opened if grip.opens else [0.0] * len(fingers)
-        result = self._send(fingers, [GRIP_S, GRIP_S + SETTLE_S], [goal, goal], stop)
+        if grip.opens and all(abs(before[f] - to) < OPENED_M for f, to in zip(fingers, goal, strict=True)):
+            return DriverResult(ok=True)
+        told = all(self._sent.get(f) == to for f, to in zip(fingers, goal, strict=True))
+        moved_s = SAMPLE_S if told else GRIP_S
+        result = self._send(fingers, [moved_s, moved_s + SETTLE_S], [goal, goal], stop)
         if grip.holds and not result.ok:
             # Stopped half way: it holds what keeps the fingers further apart than they were told to be by then.
             share = min(1.0, result.values.get("completed_s", 0.0) / GRIP_S)

@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ghostshell_ros.arms.arm import Arm, ArmError
+from ghostshell_ros.arms.motion import Pace
 from ghostshell_ros.arms.scenery import HANDLE, OPENED, SHUT
 from ghostshell_ros.arms.surroundings import HandPose, Surroundings
 
@@ -23,8 +24,8 @@ NEAR_M, LIFT_M = 0.11, 0.15
 """The hand comes from so far, and goes away so far."""
 OUT_M, OVER_M = 0.22, 0.03
 """In a shelf a hand comes in and goes out so far, with what it holds so far above the surface."""
-SLOW, PULLING, CARRYING = 0.4, 0.25, 0.5
-"""Shares of the joints' speed beside things, with a handle and with a thing in the hand."""
+FREE, CARRYING, SLOW, PULLING = Pace(1.0, 1.2), Pace(0.8, 0.8), Pace(0.4, 0.4), Pace(0.5, 0.2)
+"""Paces on a free way with an empty hand and with a thing in it, beside things, and with a handle."""
 PRESSED = 0.03
 """A door that is shut is pressed on by this share of its way."""
 MOST_TRIED, MOST_STARTS, MOST_SPOTS = 80, 2, 16
@@ -46,13 +47,13 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Move:
-    """Move the arm along joints, at a share of its speed; `pressing` against something, it need not come quite to the end.
+    """Move the arm along joints, no faster than a pace; `pressing` against something, it need not come quite to the end.
 
     A path of one point is the end of a way that MoveIt finds.
     """
 
     path: Sequence[Vector]
-    speed: float = 1.0
+    pace: Pace = FREE
     pressing: bool = False
 
 
@@ -157,7 +158,7 @@ class Manipulator:
     def draw_in(self, rest: Vector, q: Vector) -> list[Phase]:
         """Return how to bring the arm to rest; what the hand holds stays upright where it can. Raises ArmError."""
         if not self.held or self._around.rolls(self.held):
-            return [Move(self.arm.way(q, rest), CARRYING if self.held else 1.0)]
+            return [Move(self.arm.way(q, rest), CARRYING if self.held else FREE)]
         home = np.array(self.arm.hand(rest).position)
         goals = [self._upright(home + (0.0, 0.0, up), k) for up in (0.0, 0.1, -0.1) for k in range(len(YAWS))]
         tries = (start for pose in goals for start in self._starts(pose, q))

@@ -183,13 +183,13 @@ def moved(atlas: ArmSim) -> Iterator[ArmSim]:
 
 
 def test_what_was_moved_meanwhile_is_taken_where_it_is(moved: ArmSim) -> None:
-    after(moved, 2, lambda: moved.put("apple", 0.42, 0.20, 0.735))
+    after(moved, 1, lambda: moved.put("apple", 0.42, 0.20, 0.735))
     assert moved.body.pick("apple", "table", moved.stop).ok
     assert moved.body.held() == "apple"
 
 
 def test_a_thing_that_is_gone_has_slipped_and_the_next_one_is_taken(moved: ArmSim) -> None:
-    after(moved, 3, lambda: moved.put("apple", 0.42, 0.24, 0.735))
+    after(moved, 2, lambda: moved.put("apple", 0.42, 0.24, 0.735))
     result = moved.body.pick("apple", "table", moved.stop)
     assert not result.ok and result.message.startswith("the hand closed on nothing: apple has slipped out")
     assert moved.body.held() == ""
@@ -237,9 +237,9 @@ def duration_s(sim: ArmSim) -> float:
     return taken
 
 
-SHARES = (0.2, 0.5, 0.55, 0.6, 0.64, 0.67, 0.70, 0.74, 0.78, 0.9)
+SHARES = (0.2, 0.3, 0.42, 0.5, 0.56, 0.59, 0.62, 0.67, 0.72, 0.9)
 """Parts of a pick at which it ends: on the way, before, while and after the fingers close, and lifting."""
-SOON = ((0.70, "stopped"),)
+SOON = ((0.62, "stopped"),)
 EVERY = [
     pytest.param(share, end, marks=() if (share, end) in SOON else pytest.mark.slow)
     for share in SHARES
