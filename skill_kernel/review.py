@@ -4,6 +4,7 @@
 import dis
 import inspect
 import itertools
+import math
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -11,12 +12,15 @@ from typing import Any
 
 from skill_kernel.config.sections import nearest
 from skill_kernel.robot import RobotConfig, RobotConfigError
-from skill_kernel.skills.arguments import choices, opened
+from skill_kernel.skills.arguments import choices, opened, unknown_limits
 from skill_kernel.skills.registry import RegistryError, SkillRegistry
 from skill_kernel.skills.skill import MAIN, Skill, SkillDefinitionError, plain_value
 
 UNNAMED = "default"
 """Subsystem of a skill that names none; no file has to declare it."""
+
+FARTHEST_RAD = 4 * math.pi
+"""A joint that turns farther than this was probably given in degrees."""
 
 
 @dataclass(frozen=True)
@@ -37,8 +41,34 @@ def review(name_or_path: str) -> Review:
         return Review((str(error),))
     except (RegistryError, SkillDefinitionError) as error:
         return Review((f"robot '{name_or_path}': {error}",))
-    faults = [fault for skill in registry for fault in _undeclared(skill, robot)]
-    return Review(tuple(faults), tuple(remark for skill in registry for remark in remarks_on(skill, body)))
+    faults = [fault for skill in registry for fault in (*_undeclared(skill, robot), *_unlimited(skill, robot))]
+    names = [skill.name for skill in registry]
+    faults += [
+        f"robot '{robot.name}': first_actions names '{name}', which is no skill{nearest(name, names, else_known=True)}"
+        for name in robot.first_actions
+        if name not in names
+    ]
+    remarks = [remark for skill in registry for remark in remarks_on(skill, body)]
+    return Review(tuple(faults), (*_far(robot), *remarks))
+
+
+def _unlimited(skill: Skill, robot: RobotConfig) -> Iterator[str]:
+    """Yield a fault for each limit that the file does not give: nothing would bound the parameter."""
+    for limit in unknown_limits(skill, robot.limits):
+        yield (
+            f"robot '{robot.name}': skill '{skill.name}' refers to the limit '{limit}', which the robot's file does not "
+            f"give{nearest(limit, robot.limits, else_known=True)}; add it under limits:, or correct the skill"
+        )
+
+
+def _far(robot: RobotConfig) -> Iterator[str]:
+    """Yield a remark for each joint whose range looks like degrees."""
+    for name, joint in robot.joints.items():
+        if max(-joint.lower, joint.upper) > FARTHEST_RAD:
+            yield (
+                f"joint '{name}' of robot '{robot.name}' reaches from {joint.lower:g} to {joint.upper:g} rad; if these are "
+                "degrees, write radians, for the safety gate enforces them as they are"
+            )
 
 
 def _undeclared(skill: Skill, robot: RobotConfig) -> Iterator[str]:

@@ -16,6 +16,21 @@ SHOWN = 80
 CAUSE_CHARS = 300
 """Characters of what somebody says why something stops or pauses."""
 
+_WANTED = {
+    "list_type": "must be a list, such as [a, b]",
+    "tuple_type": "must be a list, such as [a, b]",
+    "dict_type": "must hold keys with values",
+    "float_type": "must be a number",
+    "float_parsing": "must be a number",
+    "int_type": "must be a whole number",
+    "int_parsing": "must be a whole number",
+    "int_from_float": "must be a whole number",
+    "bool_type": "must be true or false",
+    "bool_parsing": "must be true or false",
+    "string_type": "must be a text",
+}
+"""What a person is told of a value of the wrong type, by pydantic's name of the fault."""
+
 
 def shown(value: object, most: int = SHOWN) -> str:
     """Return a value for a message: one line of at most `most` characters, and none of them hidden."""
@@ -57,7 +72,7 @@ def one_sentence(model: type[BaseModel], error: ValidationError) -> str:
     """Return the first fault as a sentence that names the key and, for an unknown one, what is valid in its place. Values are
     not shown of a model that hides them (`hide_input_in_errors`)."""
     first = error.errors(include_url=False)[0]
-    where = [str(part) for part in first["loc"]]
+    where = [str(part) for part in first["loc"] if part != "[key]"]
     key = shown(".".join(where))
     more = f" ({error.error_count() - 1} more like this)" if error.error_count() > 1 else ""
     if not where:  # a fault of the whole section names its key itself
@@ -77,9 +92,9 @@ def one_sentence(model: type[BaseModel], error: ValidationError) -> str:
         return (
             f"key '{key}.{what}': there is no '{shown(given_tag)}'{nearest(given_tag, known)} (known: {', '.join(known)}){more}"
         )
-    reason = first["msg"].removeprefix("Value error, ")
+    reason = _WANTED.get(first["type"]) or first["msg"].removeprefix("Value error, ")
     hidden = isinstance(first["input"], Mapping) or model.model_config.get("hide_input_in_errors")
-    given_value = "" if hidden else f", not {shown(repr(first['input']))}"
+    given_value = "" if hidden or reason.startswith(f"'{shown(first['input'])}'") else f", not {shown(repr(first['input']))}"
     return f"key '{key}': {reason[0].lower() + reason[1:]}{given_value}{more}"
 
 

@@ -103,7 +103,7 @@ def what_is_wrong(error: yaml.YAMLError) -> str:
     if isinstance(error, DuplicateKeyError):
         return f"{where}{error.problem}; remove one of them"
     problem = getattr(error, "problem", None)
-    return f"{where}is not valid YAML{f' ({problem})' if problem else ''}; look for a missing colon or a wrong indent"
+    return f"{where}is not valid YAML{f' ({problem})' if problem else ''}; look for a missing colon, a wrong indent or a tab"
 
 
 Record = TypeVar("Record", bound=BaseModel)
@@ -128,6 +128,9 @@ def read_mapping(path: Path, holds: str = "keys with values", *, strict: bool = 
         with path.open("rb") as file:
             content = file.read(MAX_BYTES + 1)
         data = read_yaml(content.decode("utf-8"), strict=strict) if len(content) <= MAX_BYTES else None
+    except UnicodeDecodeError as error:
+        line = content[: error.start].count(b"\n") + 1
+        raise RecordError(f"{path}, line {line}: is not in UTF-8; save the file in that encoding") from error
     except (OSError, ValueError) as error:
         raise RecordError(f"{shown(path, 300)}: cannot be read ({shown(error, 300)})") from error
     except yaml.YAMLError as error:
@@ -135,7 +138,7 @@ def read_mapping(path: Path, holds: str = "keys with values", *, strict: bool = 
     if len(content) > MAX_BYTES:
         raise RecordError(f"{path}: is longer than {MAX_BYTES // 1_000_000} MB; shorten it")
     if not isinstance(data, dict):
-        raise RecordError(f"{path}: must hold {holds}, not {type(data).__name__}")
+        raise RecordError(f"{path}: must hold {holds}, {'but is empty' if data is None else f'not {type(data).__name__}'}")
     return data
 
 

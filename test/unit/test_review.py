@@ -14,8 +14,10 @@ from skill_kernel.review import Review, review
 
 ROOT = Path(__file__).parents[2]
 SKILLS = '''
-from typing import Literal
-from skill_kernel import SkillReturn, robot_skill
+from typing import Annotated, Literal
+from skill_kernel import Limited, SkillReturn, robot_skill
+
+LEVEL = Annotated[float, Limited("level")]
 
 @robot_skill(subsystem="led", nominal_s=1.0)
 def shine(colour: Literal["red", "green"] = "red", *, body) -> SkillReturn:
@@ -37,6 +39,7 @@ FILE = """
 name: lamp
 skills: [lamp_skills]
 body: lamp_body:Body
+limits: {levels: [0, 1]}
 subsystems:
   led: {exclusive_per_process: true, parallel: false}
 """
@@ -80,6 +83,8 @@ def test_the_robots_that_ship_are_sound(robot: str, monkeypatch: pytest.MonkeyPa
         ("lamp.yaml", "lamp_body:Body", "lamp_bdy:Body", "cannot be imported"),
         ("lamp.yaml", "subsystems:", "subsytems:", "'subsystems' is missing .is 'subsytems' meant"),
         ("lamp_skills.py", "nominal_s", "nominal", "cannot be loaded"),
+        ("lamp.yaml", "limits:", "first_actions: [shin]\nlimits:", "first_actions names 'shin', .* did you mean 'shine'"),
+        ("lamp_skills.py", "*, body)", "level: LEVEL = 1.0, *, body)", "the limit 'level', .* did you mean 'levels'"),
     ],
 )
 def test_a_mistake_that_makes_motion_unsafe_or_impossible_is_a_fault(
@@ -110,6 +115,12 @@ def test_a_subsystem_that_any_text_can_name_is_no_fault(lamp: Path) -> None:
 def test_what_a_model_or_a_call_will_miss_is_remarked(lamp: Path, old: str, new: str, says: str) -> None:
     found = changed(lamp, "lamp_skills.py", old, new)
     assert not found.faults and len(found.remarks) == 1 and says in found.remarks[0]
+
+
+def test_a_joint_in_degrees_is_remarked(lamp: Path) -> None:
+    joints = "joints: {pan: {lower: -90, upper: 90, rest: 0, max_velocity: 1}}\nsubsystems:"
+    found = changed(lamp, "lamp.yaml", "subsystems:", joints)
+    assert not found.faults and len(found.remarks) == 1 and "from -90 to 90 rad; if these are degrees" in found.remarks[0]
 
 
 @pytest.mark.parametrize("attribute", ["colour", "level", "light"])

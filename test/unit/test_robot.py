@@ -64,6 +64,9 @@ def test_every_key_arrives_typed(tmp_path: Path) -> None:
         ("toys.body:Toy", "toys.body.Toy", "'module:Class'"),
         ("name: toy\n", "", "key 'name' is missing"),
         ("skills: [toys.skills]", "skills: []", "key 'skills'"),
+        ("skills: [toys.skills]", "skills: toys", "key 'skills': must be a list, such as [a, b], not 'toys'"),
+        ("max_velocity: 3.0", "max_velocity: fast", "key 'joints.hip.max_velocity': must be a number, not 'fast'"),
+        (GOOD, "", "must hold keys with values, but is empty"),
     ],
 )
 def test_an_error_is_one_sentence_that_names_file_and_key(tmp_path: Path, old: str, new: str, expected: str) -> None:
@@ -80,6 +83,18 @@ def test_broken_yaml_names_the_file_in_one_line(tmp_path: Path) -> None:
     with pytest.raises(RobotConfigError, match="toy.yaml, line 2: is not valid YAML") as caught:
         RobotConfig.load(path)
     assert "\n" not in str(caught.value)
+
+
+def test_a_file_that_is_not_in_utf_8_says_what_to_do(tmp_path: Path) -> None:
+    path = tmp_path / "toy.yaml"
+    path.write_bytes("name: toy\ndescription: gerät".encode("latin-1"))
+    with pytest.raises(RobotConfigError, match="toy.yaml, line 2: is not in UTF-8; save the file in that encoding"):
+        RobotConfig.load(path)
+
+
+def test_what_is_wrong_with_a_value_is_told_once(tmp_path: Path) -> None:
+    with pytest.raises(RobotConfigError, match="'my toy' is not a name of letters, digits and underscores$"):
+        RobotConfig.load(write(tmp_path, GOOD.replace("name: toy", "name: my toy")))
 
 
 def test_a_key_given_twice_is_refused(tmp_path: Path) -> None:

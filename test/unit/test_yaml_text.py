@@ -51,7 +51,7 @@ def test_other_mistakes_name_their_line() -> None:
     with pytest.raises(yaml.YAMLError) as caught:
         read_yaml("a: 1\nb: [1,\nc: : 2")
     assert what_is_wrong(caught.value) == (
-        "line 3: is not valid YAML (did not find expected node content); look for a missing colon or a wrong indent"
+        "line 3: is not valid YAML (did not find expected node content); look for a missing colon, a wrong indent or a tab"
     )
 
 
