@@ -135,8 +135,8 @@ class ArmBody:
         with self._busy:
             return self._with_empty_hand(plan, stop, f"holds {thing}", thing)
 
-    def put(self, space: str, stop: StopEvent, *, stays: bool = False) -> SkillReturn:
-        """Put what the hand holds into a space. Then the arm draws in, unless it `stays` because no other robot comes there."""
+    def put(self, space: str, stop: StopEvent) -> SkillReturn:
+        """Put what the hand holds into a space."""
         with self._busy:
             full = self._full()
             if full is None:
@@ -152,12 +152,11 @@ class ArmBody:
                 return "" if there else f"{thing} was let go, but nobody sees it in {space}; look where it lies"
 
             done = self._perform([full], plan, stop, f"put {thing} into {space}", missed)
-            if not stays:
-                self._out_of_the_way(done, stop)
+            self._out_of_the_way(done, stop)
             return done
 
-    def swing(self, door: str, share: float, stop: StopEvent, *, stays: bool = False) -> SkillReturn:
-        """Bring a door or drawer to a share of its way: 0 is shut, 1 open. Then the arm draws in, unless it `stays`."""
+    def swing(self, door: str, share: float, stop: StopEvent) -> SkillReturn:
+        """Bring a door or drawer to a share of its way: 0 is shut, 1 open."""
         wished = "open" if share >= OPENED else "shut"
 
         def missed() -> str:
@@ -170,8 +169,7 @@ class ArmBody:
 
         with self._busy:
             done = self._with_empty_hand(plan, stop, f"{door} is {wished}", door + HANDLE, missed)
-            if not stays:
-                self._out_of_the_way(done, stop)
+            self._out_of_the_way(done, stop)
             return done
 
     def draw_in(self, stop: StopEvent) -> SkillReturn:

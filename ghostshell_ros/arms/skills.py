@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Make the skills of robots with arms (CLEA, table I) out of the names that each robot may use."""
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from threading import Event
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
@@ -18,13 +18,12 @@ OPEN, SHUT = 0.95, 0.0
 
 
 def arm_skills(
-    scenery: Scenery, doors: Sequence[str], spaces: Sequence[str], *, subsystems: Sequence[str], alone: Collection[str] = ()
+    scenery: Scenery, doors: Sequence[str], spaces: Sequence[str], *, subsystems: Sequence[str]
 ) -> tuple[Callable[..., SkillReturn], ...]:
     """Return `open`, `close`, `pick_from` and `release_to` for a robot that may use these doors and spaces, and all things.
 
-    Its arm draws in once it has put something down or let go of a door, but not at the places that it uses `alone`. Assign them
-    to names of the robot's module of skills; its body is an `ArmBody`. Raises SceneryError for a name that the scenery does not
-    have.
+    Assign them to names of the robot's module of skills; its body is an `ArmBody`. Raises SceneryError for a name that the
+    scenery does not have.
     """
     for door in doors:
         scenery.door(door)
@@ -40,12 +39,12 @@ def arm_skills(
     @robot_skill("open", subsystem=subsystems, nominal_s=SWING_S, stop_s=STOP_S)
     def open_(what: Door, *, body: Any, stop_evt: Event) -> SkillReturn:
         """Open a door or a drawer. The hand must be empty."""
-        return body.swing(what, OPEN, stop_evt, stays=what in alone)
+        return body.swing(what, OPEN, stop_evt)
 
     @robot_skill(subsystem=subsystems, nominal_s=SWING_S, stop_s=STOP_S)
     def close(what: Door, *, body: Any, stop_evt: Event) -> SkillReturn:
         """Close (shut) a door or a drawer. The hand must be empty."""
-        return body.swing(what, SHUT, stop_evt, stays=what in alone)
+        return body.swing(what, SHUT, stop_evt)
 
     @robot_skill(subsystem=subsystems, nominal_s=TAKE_S, stop_s=STOP_S)
     def pick_from(object: Thing, space: Space, *, body: Any, stop_evt: Event) -> SkillReturn:
@@ -55,7 +54,7 @@ def arm_skills(
     @robot_skill(subsystem=subsystems, nominal_s=TAKE_S, stop_s=STOP_S)
     def release_to(space: Space, *, body: Any, stop_evt: Event) -> SkillReturn:
         """Release (put, place) what the hand holds into a space, whose door must be open."""
-        return body.put(space, stop_evt, stays=space in alone)
+        return body.put(space, stop_evt)
 
     return open_, close, pick_from, release_to
 

@@ -116,15 +116,6 @@ def test_the_nearer_arm_is_taken(hebe: HebeSim, y: float, arm: str) -> None:
     assert hebe.body.held() == "hamburger"
 
 
-@pytest.mark.parametrize(("stays", "drawn"), [(False, True), pytest.param(True, False, marks=pytest.mark.slow)])
-def test_its_arm_draws_in_but_where_nobody_else_comes(hebe: HebeSim, stays: bool, drawn: bool) -> None:
-    hebe.stand("oven")
-    assert hebe.body.swing("oven", OPEN, hebe.stop, stays=stays).ok
-    measured = hebe.robot.joint_positions()
-    off = [abs(measured[joint] - hebe.config.joints[joint].rest) for arm in hebe.config.arms.values() for joint in arm.joints]
-    assert (max(off) < 0.1) == drawn
-
-
 def test_it_says_why_it_did_not_come(hebe: HebeSim) -> None:
     hebe.blocked = "a chair stands in the way"
     assert isinstance(hebe.body, MobileArmBody)

@@ -9,9 +9,9 @@ from ghostshell_ros.arms.skills import speak as speak
 from ghostshell_ros.robots.asking import ask as ask
 
 KITCHEN = Scenery.read(Path(__file__).parents[2] / "sim" / "worlds" / "kitchen.xml")
-DOORS, ALONE = ("oven", "fridge"), ("sink", "oven", "fridge")
+DOORS = ("oven", "fridge")
 BODY = ("arms", "base")
 """Its arms do nothing while it goes, and it stands while they work."""
 
 go_to = go_to_skill(KITCHEN, tuple(KITCHEN.points), subsystems=BODY)
-open_, close, pick_from, release_to = arm_skills(KITCHEN, DOORS, ("table", *ALONE), subsystems=BODY, alone=ALONE)
+open_, close, pick_from, release_to = arm_skills(KITCHEN, DOORS, ("table", "sink", *DOORS), subsystems=BODY)
