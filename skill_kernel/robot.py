@@ -244,7 +244,8 @@ class RobotConfig(Section):
         except (ImportError, ValueError) as error:
             raise RobotConfigError(f"{what} '{path}' of robot '{self.name}' cannot be imported ({error})") from error
         except AttributeError as error:
-            raise RobotConfigError(f"module '{module}' has no class '{name}' ({what} of robot '{self.name}')") from error
+            near = nearest(name, (one for one, kind in vars(import_module(module)).items() if isinstance(kind, type)))
+            raise RobotConfigError(f"module '{module}' has no class '{name}' ({what} of robot '{self.name}'){near}") from error
 
     def model_path(self) -> Path:
         """Return where the MuJoCo model lies. Raises RobotConfigError when the robot names none or it is not there."""

@@ -235,7 +235,10 @@ class ActionCaller:
                         return
                     if end is GoalEnd.REJECTED:
                         known = self._states.inactive(action)
-                        unknown = f"the driver of {action} takes no goal, it is not active: {HOW_TO_ACTIVATE}"
+                        unknown = (
+                            f"the driver of {action} takes no goal: one of GhostShell's is not active ({HOW_TO_ACTIVATE}), one "
+                            "of your own tells the reason in its log"
+                        )
                         call.why = known.refusal(self._name) if known else unknown
                     call.end, call.result = end, result
                     self._set(call, _State.ENDED)

@@ -79,7 +79,7 @@ def test_the_robots_that_ship_are_sound(robot: str, monkeypatch: pytest.MonkeyPa
         ("lamp_skills.py", '"led"', '"ledd"', "'shine' uses the subsystem 'ledd', .* did you mean 'led'"),
         ("lamp_skills.py", '"led"', '"led_{colour}"', "the subsystem 'led_red'"),
         ("lamp_skills.py", 'subsystem="led"', 'subsystem=["main", "arm"]', "the subsystem 'arm', .* known: led"),
-        ("lamp.yaml", "lamp_body:Body", "lamp_body:Boddy", "no class 'Boddy'"),
+        ("lamp.yaml", "lamp_body:Body", "lamp_body:Boddy", "no class 'Boddy' .* did you mean 'Body'"),
         ("lamp.yaml", "lamp_body:Body", "lamp_bdy:Body", "cannot be imported"),
         ("lamp.yaml", "subsystems:", "subsytems:", "'subsystems' is missing .is 'subsytems' meant"),
         ("lamp_skills.py", "nominal_s", "nominal", "cannot be loaded"),

@@ -232,7 +232,7 @@ class SkillKernelNode(RuntimeNode):
     def _driver_lost(self, why: str) -> None:
         """Halt the robot, also without a lifecycle_manager: what is started again must not go on by itself."""
         if not self._gate_halted:
-            text = f"{why}. Look at the robot, then {CLEAR_HINT}"
+            text = f"{why}{'' if why.endswith('?') else '.'} Look at the robot, then {CLEAR_HINT}"
             self._events.write(Notice(error_code=CallCode.DRIVER_LOST, error_msg=text))
         self.call_later(LOST_TOLD_S, lambda: self._halt_gate(why))
 
