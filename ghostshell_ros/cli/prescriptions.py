@@ -208,7 +208,7 @@ def list_reflexes(robot: Robot = "", wait: Wait = WAIT_S) -> None:
         for state in reflexes:
             table.add_row(*_row(state))
         if reflexes:
-            Console().print(table)
+            Console(emoji=False).print(table)
         for state in reflexes:
             why = state.reason or state.last
             print(f"{state.name}: “{shown(state.sentence, SHOWN)}”{f'; {why}' if why else ''}")

@@ -366,7 +366,7 @@ class RunScreen:
         from rich.console import Console
         from rich.live import Live
 
-        self.view, self._now_s, self._console = view, listener.now_s, Console()
+        self.view, self._now_s, self._console = view, listener.now_s, Console(emoji=False)
         self._begun_s = self._printed_s = self._now_s()
         self._waits_s = QUIET_S if table and not self._console.is_terminal else float("inf")
         self._live = (

@@ -37,7 +37,7 @@ def observe(
     from ghostshell_ros.wire.qos import OBSERVATION
 
     heard: queue.Queue[ObservationMsg] = queue.Queue()
-    console, shown_s = Console(), float("-inf")
+    console, shown_s = Console(emoji=False), float("-inf")
 
     def listener() -> RuntimeNode:
         node = command_node(robot)

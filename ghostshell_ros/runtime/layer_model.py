@@ -210,7 +210,7 @@ class Answer:
                 soon(self._event, event)
         except ModelError as error:
             who = f"model {name}: " if self.client.is_language_model else ""
-            soon(self.end, int(error.code), f"{who}{error.message}")
+            soon(self.end, int(error.code), who + error.message.removeprefix(f"{name}: "))
         except Exception as error:  # noqa: BLE001 - whatever an SDK raises must end the answer, not the node
             soon(self.end, int(ModelCode.MODEL_CONNECTION), f"model {name}: {type(error).__name__} in its client")
         else:

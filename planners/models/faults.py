@@ -92,7 +92,7 @@ def _from_status(status: int, kind: str, said: str, config: ModelConfig, key: st
         code, what = ModelCode.MODEL_AUTH, "the provider refused access"
         remedy = f"check that {variable} holds a valid key for {config.url} and this model"
         if variable is None or key == NO_KEY:
-            remedy = "this server wants a key: set `api_key_env` to the name of the variable that holds it, and the variable"
+            remedy = "this server wants a key: export it in a variable, and set `api_key_env` to the name of that variable"
     elif status in (400, 404, 422, 500, 501) and _NO_TOOLS.search(said):
         what = "the server does not take the functions as tools"
         remedy = "start it so that it does (llama.cpp: --jinja, vLLM: --enable-auto-tool-choice), or launch with dialect:=xml"

@@ -150,6 +150,12 @@ def test_a_model_that_was_too_slow_has_read_the_prompt_one_not_reached_has_not(c
     assert desk.costs() == [(int(code), tokens, 0)]
 
 
+def test_an_error_names_its_model_once() -> None:
+    desk = Desk(Client(ModelError(ModelCode.MODEL_AUTH, "toy: the provider refused access")))
+    desk.settle()
+    assert [end.why for end in desk.ends] == ["model toy: the provider refused access"]
+
+
 def test_an_answer_that_goes_round_in_circles_is_cut_and_ends_with_a_code() -> None:
     desk = Desk(Client(FIRST, TextDelta("Hello. "), TextDelta("I am a robot, I am. " * 50), TextDelta("<walk/>")))
     desk.settle()

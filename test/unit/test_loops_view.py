@@ -3,12 +3,14 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
+import pytest
 from builtin_interfaces.msg import Time
 from ghostshell.msg import GlobalEvent, Plan, ProcessArray, ProcessState, StepQueue, Subtask
 
-from ghostshell_ros.cli.run_view import RunView
+from ghostshell_ros.cli.run_view import RunScreen, RunView
 from skill_kernel.codes import ModelCode, Outcome
 from skill_kernel.events import CallEvent, CallKind, ModelEvent, ModelKind, ProcessEvent, ProcessKind, StreamEvent, StreamKind
 
@@ -227,3 +229,9 @@ def test_without_a_language_model_nothing_is_told_of_thinking_and_an_error_at_th
     assert view.has_told("a", "silent")
     _asked(view, 18.0, "stream")
     assert view.waiting(20.0) == "model thinks for 2 s"
+
+
+def test_names_between_colons_are_printed_as_they_are(capsys: pytest.CaptureFixture[str]) -> None:
+    screen = RunScreen(RunView(), SimpleNamespace(now_s=lambda: 0.0), table=False)  # type: ignore[arg-type]
+    screen.say("model openai:m: it says :dog: and [red]")
+    assert capsys.readouterr().out == "model openai:m: it says :dog: and [red]\n"
