@@ -68,7 +68,7 @@ SCAN_S, IDLE_SCAN_S = 0.2, 1.0
 """Time between two scans taken into the map, on the way to a destination and otherwise."""
 GOAL_REACH_M = 0.4
 """Distance by which a goal too near to an obstacle is moved at most."""
-MAX_RANGE_M, UNSTATED_RANGE_M = 30.0, 10.0
+FARTHEST_M, UNSTATED_RANGE_M = 30.0, 10.0
 """Ranges up to which a lidar's turn goes into the map: of one that claims to see further, and of one that does not tell."""
 
 
@@ -159,7 +159,7 @@ class GridNavigator(Navigator):
             message.angle_increment,
             message.ranges,
             range_min=max(message.range_min, 0.0),
-            range_max=min(message.range_max, MAX_RANGE_M) if message.range_max > 0 else UNSTATED_RANGE_M,
+            range_max=min(message.range_max, FARTHEST_M) if message.range_max > 0 else UNSTATED_RANGE_M,
         )
 
     def _pose_at(self, stamp: float) -> Pose2D:
