@@ -200,7 +200,7 @@ _REASON = re.compile(
     r"[,;:!，；：！。–—]|\.(?!\d)|\s-\s|" + "|".join(rf"\b{word}\b" if word.isascii() else word for word in _BECAUSE),
     re.IGNORECASE,
 )
-"""Where the reason begins behind a plain answer."""
+"""Matches where the reason begins behind a plain answer."""
 _WORDS = re.compile(r"[\u3400-\u9fff]|[^\W_\u3400-\u9fff]+")
 
 

@@ -84,7 +84,7 @@ class Arm:
         root = self._own.body("base_link").id
         dofs = [int(self._own.body_dofadr[root]) + k for k in range(int(self._own.body_dofnum[root]))]
         self._base = int(self._own.jnt_qposadr[self._own.body_jntadr[root]]) if dofs else 0
-        """Where the pose of a base that drives begins in the own model's `qpos`."""
+        """Index in the own model's `qpos` at which the pose of a base that drives begins."""
         self._still = [mink.DofFreezingTask(self._own, dof_indices=dofs)] if dofs else None
         self._robot = self._bodies_below("base_link")
         self._hand = self._bodies_below(self._world.body(int(self._world.site(site).bodyid[0])).name)

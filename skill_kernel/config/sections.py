@@ -29,7 +29,7 @@ _WANTED = {
     "bool_parsing": "must be true or false",
     "string_type": "must be a text",
 }
-"""What a person is told of a value of the wrong type, by pydantic's name of the fault."""
+"""Maps pydantic's name of a fault of type to what a person is told."""
 
 
 def shown(value: object, most: int = SHOWN) -> str:

@@ -66,7 +66,7 @@ class TeamPlanning:
         self._proposal: Proposal | None = None
         self._news = self._looking = False
         self._pictures: Pictures | None = None
-        """What the cameras show, once it is taken for the perceiver."""
+        """Pictures for the perceiver, once they are encoded."""
         self._scenes: dict[str, object] = {}
         self._asked = self._plans = self._rejections = self._answered = 0
         """Counts; `_answered` is how many of the reasons for a plan its planner was told."""
