@@ -68,8 +68,8 @@ def busy_robot() -> dict[str, Any]:
     """Return the state of a robot in the middle of its work, with something in every part of the page."""
     robot = quiet_robot()
     t = NOW_S
-    usage = {"layer": "s2", "asked": 2, "skipped": 0, "prompt_tokens": 8123, "completion_tokens": 212, "cost_usd": 0.0183}
-    fast = {"layer": "s1", "asked": 7, "skipped": 3, "prompt_tokens": 19200, "completion_tokens": 640, "cost_usd": 0.0061}
+    usage = {"layer": "s2", "asked": 2, "prompt_tokens": 8123, "completion_tokens": 212, "cost_usd": 0.0183}
+    fast = {"layer": "s1", "asked": 7, "prompt_tokens": 19200, "completion_tokens": 640, "cost_usd": 0.0061}
     robot["processes"] = {
         "p1": {
             "instruction": "Look for a ball in the lounge. If you find one, walk up to it and bark twice.",
@@ -240,7 +240,7 @@ def long_recording(calls: int) -> dict[str, Any]:
 def state_of(robots: dict[str, Any], **more: Any) -> dict[str, Any]:
     """Return the whole state."""
     you = {"acts": ["LOOK", "HALT", "INSTRUCT", "PRIVATE", "CLEAR", "SWITCH_OFF", "APPROVE"], "name": "operator"}
-    return {"now": NOW_S, "you": you, "version": "0.0.0", "recordings": [], "replaying": "", "robots": robots, **more}
+    return {"now": NOW_S, "you": you, "recordings": [], "replaying": "", "robots": robots, **more}
 
 
 def picture(words: str) -> bytes:

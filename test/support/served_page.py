@@ -76,7 +76,7 @@ class Served:
 
     def __init__(self, folder: Path, names: tuple[str, ...] = ()) -> None:
         self.access = Access(Keys(folder / "keys"), folder / "page", names)
-        self.page, self.state, self._looks = Page(), PageState("0"), 0
+        self.page, self.state, self._looks = Page(), PageState(), 0
         self.robots = HeldRobots(self._look)
         self.state.robots["kalos"] = RobotPage()
         self._socket = listening("127.0.0.1", 0)

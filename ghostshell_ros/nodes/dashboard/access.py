@@ -62,8 +62,6 @@ class Access:
     def __init__(self, keys: Keys, folder: Path, names: Collection[str] = ()) -> None:
         self._keys, self._folder = keys, folder
         self._names = {*LOOPBACK, *(name.lower() for name in names)}
-        self._lock = threading.Lock()
-        self._known: tuple[object, dict[str, str]] = (None, {})
 
     def token(self, role: Role | None = None) -> str:
         """Return the token of a role, or of the user. Raises RoleError and OSError."""
@@ -81,7 +79,7 @@ class Access:
             role = None if name == USER else Role(name)
             if role is Role.ANONYMOUS or not seal.isascii():
                 return None
-            return Visitor(role) if hmac.compare_digest(seal, self._sealed(role)) else None
+            return Visitor(role) if hmac.compare_digest(seal, self._seal(role, self._path.read_bytes())) else None
         except (ValueError, RoleError, OSError):
             return None
 
@@ -97,18 +95,6 @@ class Access:
         except ValueError:
             return False
         return parts.scheme in ("http", "https") and parts.netloc.lower() == host.lower() and not (parts.path or parts.query)
-
-    def _sealed(self, role: Role | None) -> str:
-        """Return the seal that the token of a role has now; computed anew when the session is another one."""
-        told = self._path.stat()
-        version, name = (told.st_ino, told.st_mtime_ns), Visitor(role).name
-        with self._lock:
-            if self._known[0] != version:
-                self._known = (version, {})
-            known = self._known[1]
-            if name not in known:
-                known[name] = self._seal(role, self._session())
-            return known[name]
 
     def _seal(self, role: Role | None, session: bytes) -> str:
         content = b"page " + session

@@ -7,7 +7,7 @@ import asyncio
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from typing import Any, TypeVar
+from typing import Any
 
 import anyio
 from ghostshell.action import RunTask
@@ -21,7 +21,7 @@ from function_tokens.run_model import runs
 from ghostshell_ros import halt_door
 from ghostshell_ros.cli.follow import NotThereError, RobotClient, Sent, wait_ready
 from ghostshell_ros.cli.robot_client import robots_of
-from ghostshell_ros.nodes.dashboard.cameras import jpeg
+from ghostshell_ros.nodes.dashboard.cameras import camera_topics, jpeg
 from ghostshell_ros.runtime.node_runtime import NodeHost
 from ghostshell_ros.runtime.recollection import MEMORY
 from ghostshell_ros.runtime.service_client import ServiceClient
@@ -30,8 +30,6 @@ from ghostshell_ros.wire.codec import plain
 from ghostshell_ros.wire.qos import IMAGES, LATCHED, OBSERVATION
 from skill_kernel.events import CallEvent
 from skill_kernel.roles import Role
-
-T = TypeVar("T")
 
 SERVICES = {"list_skills": ListSkills, "compile_reflex": CompileReflex, "request_halt": ControlHalt, MEMORY: QueryMemory}
 LOOK_S = 0.05
@@ -65,11 +63,11 @@ class AskedRobot(RobotClient):
                 for line in lines:
                     tell(line.strip())
 
-    async def on_executor(self, work: Callable[[], T]) -> T:
-        """Return what `work` returns on the executor's thread."""
-        done: Future[T] = Future()
+    async def on_executor(self, work: Callable[[Callable[[Any], object]], object]) -> Any:
+        """Do work on the executor's thread, and return what it gives to the function that it gets."""
+        done: Future[Any] = Future()
         done.set_running_or_notify_cancel()  # whoever waits may go; the work is not taken back
-        self.call_soon(lambda: done.set_result(work()))
+        self.call_soon(work, done.set_result)
         return await asyncio.wrap_future(done)
 
     async def ask(self, service: str, *, role: Role = Role.ANONYMOUS, deadline_s: float = ANSWER_S, **fields: Any) -> Any:
@@ -83,23 +81,20 @@ class AskedRobot(RobotClient):
 
     async def ask_once(self, service: str, *, role: Role, deadline_s: float, **fields: Any) -> Any:
         """Return the answer to one request with a proof of the role, None at the deadline."""
-        done: Future[Any] = Future()
-        done.set_running_or_notify_cancel()
 
-        def send() -> None:
+        def send(take: Callable[[Any], object]) -> None:
             kind = SERVICES[service]
             if service not in self._service_clients:
                 self._service_clients[service] = ServiceClient(self, kind, service)
             request = kind.Request(**fields)
             self._service_clients[service].ask(
                 request if role is Role.ANONYMOUS else signed(self, service, request, role),
-                done.set_result,
+                take,
                 deadline_s=deadline_s,
                 wait_s=deadline_s,
             )
 
-        self.call_soon(send)
-        return await asyncio.wrap_future(done)
+        return await self.on_executor(send)
 
     async def newest(self, kind: Any, topic: str, qos: Any, *, raw: bool = False) -> Any:
         """Return one message of a topic, `raw` as it is serialised, None where none comes in time."""
@@ -110,7 +105,7 @@ class AskedRobot(RobotClient):
             if not done.done():
                 done.set_result(message)
 
-        subscription = await self.on_executor(lambda: self.create_subscription(kind, topic, take, qos, raw=raw))
+        subscription = await self.on_executor(lambda tell: tell(self.create_subscription(kind, topic, take, qos, raw=raw)))
         try:
             with anyio.move_on_after(LATEST_S):
                 return await asyncio.wrap_future(done)
@@ -154,9 +149,9 @@ class AskedRobot(RobotClient):
     async def calls(self, process_id: str) -> list[CallEvent]:
         """Return the calls of a task that has ended, but for those that others made, in order."""
 
-        def known() -> list[CallEvent]:
+        def known(tell: Callable[[Any], object]) -> None:
             process = self.view.model.processes.get(process_id)
-            return [call for call in process.calls.values() if not call.parent_id] if process is not None else []
+            tell([call for call in process.calls.values() if not call.parent_id] if process is not None else [])
 
         end_s = time.monotonic() + SETTLE_S
         while any(map(runs, found := await self.on_executor(known))) or (not found and time.monotonic() < end_s):
@@ -193,9 +188,7 @@ class AskedRobot(RobotClient):
 
     def cameras(self) -> list[str]:
         """Return the names of its topics with pictures, relative to its namespace."""
-        below = f"/{self.robot}/"
-        found = self.get_topic_names_and_types()
-        return sorted(n.removeprefix(below) for n, kinds in found if n.startswith(below) and "sensor_msgs/msg/Image" in kinds)
+        return camera_topics(self, self.robot)
 
     async def picture(self, topic: str) -> bytes:
         """Return the newest picture of a camera as JPEG. Raises NotThereError where none comes."""

@@ -8,6 +8,7 @@ import io
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+from rclpy.node import Node
 from rclpy.serialization import deserialize_message
 from sensor_msgs.msg import Image
 
@@ -88,6 +89,15 @@ class Cameras:
         camera.number, camera.raw = camera.number + 1, raw
         camera.news.set()
         camera.news = asyncio.Event()
+
+
+def camera_topics(node: Node, robot: str) -> list[str]:
+    """Return the topics with pictures of a robot that a node has discovered, below its namespace."""
+    below = f"/{robot}/"
+    found = node.get_topic_names_and_types()
+    return sorted(
+        name.removeprefix(below) for name, kinds in found if name.startswith(below) and "sensor_msgs/msg/Image" in kinds
+    )
 
 
 def jpeg(raw: bytes) -> bytes:

@@ -36,7 +36,7 @@ from sensor_msgs.msg import Image
 
 from function_tokens.run_model import call_label, runs
 from ghostshell_ros.cli.run_view import RunListener, RunView
-from ghostshell_ros.nodes.dashboard.cameras import jpeg
+from ghostshell_ros.nodes.dashboard.cameras import camera_topics, jpeg
 from ghostshell_ros.wire.qos import IMAGES, LATCHED, OBSERVATION
 from skill_kernel.config.sections import shown
 from skill_kernel.events import CallEvent, Notice, NoticeKind
@@ -44,7 +44,7 @@ from skill_kernel.events import CallEvent, Notice, NoticeKind
 AGAIN_S = 1.0
 """Interval at which what changes rarely is told again, for who joined late, and cameras are looked for."""
 LABEL_CHARS = 100
-KEPT_S = 5.0
+KEPT = Duration(sec=5, nsec=0)
 """A thing that is not seen any more stays in the scene for so long."""
 ROBOT_M, THING_M, NAME_M = 0.6, 0.2, 0.15
 """Length of the arrow that stands for a robot, edge of a thing, height of the letters of a name [m]."""
@@ -89,7 +89,7 @@ def _robot(robot: str, field: ObservationField, stamp: Timestamp) -> SceneEntity
     shaft = {"shaft_length": 0.7 * ROBOT_M, "shaft_diameter": 0.3 * ROBOT_M}
     arrow = ArrowPrimitive(pose=pose, **shaft, head_length=0.3 * ROBOT_M, head_diameter=0.5 * ROBOT_M, color=BLUE)
     name = _name(robot, x, y, 0.5)
-    return SceneEntity(timestamp=stamp, frame_id=f"{robot}/map", id=robot, arrows=[arrow], texts=[name], lifetime=_lifetime())
+    return SceneEntity(timestamp=stamp, frame_id=f"{robot}/map", id=robot, arrows=[arrow], texts=[name], lifetime=KEPT)
 
 
 def _thing(robot: str, thing: Any, stamp: Timestamp) -> SceneEntity:
@@ -100,7 +100,7 @@ def _thing(robot: str, thing: Any, stamp: Timestamp) -> SceneEntity:
         timestamp=stamp,
         frame_id=f"{robot}/map",
         id=f"{robot} thing {thing.track_id}",
-        lifetime=_lifetime(),
+        lifetime=KEPT,
         cubes=[cube],
         texts=[name],
     )
@@ -112,10 +112,6 @@ def _name(text: str, x: float, y: float, z: float) -> TextPrimitive:
 
 def _at(x: float, y: float, z: float) -> Pose:
     return Pose(position=Vector3(x=x, y=y, z=z), orientation=Quaternion(x=0.0, y=0.0, z=0.0, w=1.0))
-
-
-def _lifetime() -> Duration:
-    return Duration(sec=int(KEPT_S), nsec=0)
 
 
 def grid(robot: str, message: OccupancyGrid) -> Grid:
@@ -201,9 +197,8 @@ class FoxgloveView(RunListener):
             self._run.log(self._state)
         if self._grid is not None and self._map.has_sinks():
             self._map.log(self._grid)
-        below = f"/{self._robot}/"
-        for name, kinds in self.get_topic_names_and_types():
-            if "sensor_msgs/msg/Image" in kinds and name.startswith(below) and name not in self._cameras:
+        for name in (f"/{self._robot}/{topic}" for topic in camera_topics(self, self._robot)):
+            if name not in self._cameras:
                 self._cameras[name] = CompressedImageChannel(f"{name}/jpeg", context=self._viewers), []
         for name, (channel, watching) in self._cameras.items():
             if channel.has_sinks() and not watching:

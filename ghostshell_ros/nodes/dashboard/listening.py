@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import socket
+from contextlib import suppress
+from functools import partial
 
 TRIES = 20
 """Ports that are tried."""
@@ -12,16 +14,8 @@ TRIES = 20
 def listening(host: str, port: int, tries: int = TRIES) -> socket.socket:
     """Return a socket that listens at a port, or the first free one of those behind it. Raises OSError."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    for n in range(tries):
-        one = socket.socket(family, socket.SOCK_STREAM)
-        one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            one.bind((host, port + n))
-        except OSError:
-            one.close()
-            if n == tries - 1:
-                raise
-            continue
-        one.listen(128)
-        return one
-    raise AssertionError("unreachable")
+    serve = partial(socket.create_server, family=family, backlog=128, dualstack_ipv6=family is socket.AF_INET6)
+    for n in range(tries - 1):
+        with suppress(OSError):
+            return serve((host, port + n))
+    return serve((host, port + tries - 1))

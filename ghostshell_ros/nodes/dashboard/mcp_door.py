@@ -107,7 +107,7 @@ class _Server(Server[Any]):
 class McpDoor:
     """Answer clients. Over HTTP the scope of a request says who sent it (`VISITOR`); whoever uses a pipe is `visitor`."""
 
-    def __init__(self, robots: AskedRobots, record: Record, visitor: Visitor, *, version: str = "") -> None:
+    def __init__(self, robots: AskedRobots, record: Record, visitor: Visitor) -> None:
         self._robots, self._record, self._visitor = robots, record, visitor
         self._own: dict[str, tuple[types.Tool, Callable[[Call, AskedRobot], Awaitable[Any]]]] = {
             tool.name: (tool, perform)
@@ -118,7 +118,6 @@ class McpDoor:
         """Sessions of clients that have listed tools, by what is one for each client."""
         self.server: Server[Any] = _Server(
             "ghostshell",
-            version=version,
             title="GhostShell robots",
             instructions=INSTRUCTIONS,
             get_tool_input_schema=lambda _: None,
@@ -190,7 +189,7 @@ class McpDoor:
             return result
         except (RefusedError, NotThereError) as error:
             message = f"refused: {error}"
-            return _failed(str(error))
+            return _told(str(error), failed=True)
         except anyio.get_cancelled_exc_class():
             message = "ended by its client"
             raise
@@ -234,7 +233,7 @@ class McpDoor:
         end = await self._run(call, robot, instruction, strategy="tokens")
         made = [done for done in await robot.calls(end.process_id) if done.function == name]
         if not made:
-            return _failed(end.error_msg or told(end))
+            return _told(end.error_msg or told(end), failed=True)
         done = made[-1]
         structured = {"outcome": done.outcome_name, "message": done.told, "value": done.value, "process_id": end.process_id}
         if done.outcome is not Outcome.DONE:
@@ -286,7 +285,9 @@ class McpDoor:
         if message is None:
             answer = await robot.ask("request_halt", role=role, command=ControlHalt.Request.HALT, cause=cause)
             if not (answer.success and answer.halted):
-                return _failed(f"{robot.robot} does not confirm a halt ({answer.message}); use its own emergency stop")
+                return _told(
+                    f"{robot.robot} does not confirm a halt ({answer.message}); use its own emergency stop", failed=True
+                )
             message = answer.message
         return _told(f"{robot.robot}: {message}", {"halted": True})
 
@@ -486,12 +487,8 @@ def _check(schema: Mapping[str, Any], arguments: Mapping[str, Any]) -> None:
         raise RefusedError(f"{where + ': ' if where else ''}{error.message[:400]}")
 
 
-def _told(text: str, structured: Any, *, failed: bool = False) -> types.CallToolResult:
+def _told(text: str, structured: Any = None, *, failed: bool = False) -> types.CallToolResult:
     return types.CallToolResult(content=[types.TextContent(text=text)], structured_content=structured, is_error=failed)
-
-
-def _failed(why: str) -> types.CallToolResult:
-    return types.CallToolResult(content=[types.TextContent(text=why)], is_error=True)
 
 
 def _outcome(result: Any) -> tuple[bool, str]:

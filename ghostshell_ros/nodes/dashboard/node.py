@@ -46,7 +46,6 @@ TEAM = "team_planner"
 WRITERS = {TEAM, "safety_gate", "process_scheduler"}
 """Nodes that write there, by which a robot and a team are told apart."""
 NEEDED = ("starlette", "uvicorn", "websockets")
-PICTURES = "sensor_msgs/msg/Image"
 
 
 class Dashboard(RuntimeNode):
@@ -63,7 +62,7 @@ class Dashboard(RuntimeNode):
         self.data = data_folder()
         self.access = Access(Keys(keys_folder()), self.data / "page", self._names)
         self.records = Record(self.data / "page")
-        self.state = PageState(_version())
+        self.state = PageState()
         self.robots: dict[str, RobotLink] = {}
         self.halts = Halts(self.context.get_domain_id())
         self.work = ThreadPoolExecutor(2, thread_name_prefix="page-work")
@@ -106,17 +105,14 @@ class Dashboard(RuntimeNode):
 
     def _look_closer(self) -> None:
         """Look for what only who looks at the page wants to know."""
+        from ghostshell_ros.nodes.dashboard.cameras import camera_topics
         from ghostshell_ros.nodes.dashboard.recordings import recordings
 
-        topics = self.get_topic_names_and_types()
         services = {name for name, _ in self.get_service_names_and_types()}
         for name, link in self.robots.items():
             if link.services is not None:
                 link.services.connect(services)
-            below = f"/{name}/"
-            link.page.facts(
-                "cameras", sorted(t.removeprefix(below) for t, k in topics if t.startswith(below) and PICTURES in k)
-            )
+            link.page.facts("cameras", camera_topics(self, name))
         self.state.recordings = recordings(self.data)
 
     def _found(self) -> dict[str, bool]:
@@ -268,11 +264,3 @@ def _object(text: str) -> dict[str, Any]:
 
 def _url_host(host: str) -> str:
     return f"[{host}]" if ":" in host else host
-
-
-def _version() -> str:
-    from importlib.metadata import PackageNotFoundError, version
-
-    with suppress(PackageNotFoundError):
-        return version("ghostshell")
-    return ""

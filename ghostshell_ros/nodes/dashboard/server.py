@@ -6,17 +6,18 @@ from __future__ import annotations
 import asyncio
 import json
 from collections import deque
-from collections.abc import Awaitable, Mapping
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs
 
 import uvicorn
 from starlette.applications import Starlette
 from starlette.datastructures import Headers, MutableHeaders
+from starlette.requests import HTTPConnection
 from starlette.responses import PlainTextResponse, RedirectResponse
 from starlette.routing import Mount, Route, WebSocketRoute
 from starlette.staticfiles import StaticFiles
@@ -27,6 +28,9 @@ from ghostshell_ros.nodes.dashboard.access import Access, Visitor
 from ghostshell_ros.nodes.dashboard.state import State, patch
 from skill_kernel.config.sections import CAUSE_CHARS, shown
 from skill_kernel.processes.questions import PRIVATE, in_private
+
+if TYPE_CHECKING:
+    from ghostshell_ros.nodes.dashboard.serving import Serving
 
 STATIC = Path(__file__).parent / "static"
 MAX_MESSAGE = 65_536
@@ -70,33 +74,11 @@ GONE = (WebSocketDisconnect, asyncio.TimeoutError, RuntimeError)
 Outcome = tuple[bool, str]
 
 
-class Robots(Protocol):
-    """Do for the page what reaches robots."""
-
-    def look(self, clients: int) -> None:
-        """Hear how many clients watch the state now."""
-
-    def do(self, visitor: Visitor, act: str, robot: str, about: Mapping[str, Any], seen: State) -> Awaitable[Outcome]:
-        """Do an act for a visitor, who was shown the state `seen`. Return whether it was done, and a sentence."""
-
-    def halt(self, robot: str, cause: str) -> Outcome:
-        """Halt a robot, and return what its gate says. Called on a thread of its own."""
-
-    async def frame(self, robot: str, camera: str, after: int) -> tuple[int, bytes]:
-        """Return a camera's newest picture as JPEG with its number, once there is one with another number than `after`."""
-
-    def watch(self, robot: str, camera: str, *, begins: bool) -> bool:
-        """Hear that somebody begins or ends to watch a camera. Return whether there is such a camera."""
-
-    def record(self, visitor: Visitor, address: str, **about: Any) -> None:
-        """Keep who did what from where."""
-
-
 class Page:
     """Hold the state that all clients share, and its last changes. On the event loop."""
 
     def __init__(self) -> None:
-        self.state: State = {"now": 0, "version": "", "recordings": [], "replaying": "", "robots": {}}
+        self.state: State = {"now": 0, "recordings": [], "replaying": "", "robots": {}}
         self.rev = 0
         self._changes: deque[tuple[str, State]] = deque(maxlen=KEPT)
         """The last changes as text, each with the state to which it leads."""
@@ -135,17 +117,8 @@ class Page:
             await self._news.wait()
 
 
-def create_app(page: Page, access: Access, robots: Robots, *, doors: Mapping[str, ASGIApp] | None = None) -> Starlette:
-    """Return the application. `doors` are applications at a path each, such as `/mcp`, behind the same guard.
-
-    To try the page without a robot, publish a state and give robots of your own::
-
-        page = Page()
-        page.publish(PageState().render(time.time()))
-        access = Access(Keys(folder), folder)
-        print(f"http://127.0.0.1:8780/?token={access.token()}")
-        await uvicorn.Server(config(create_app(page, access, robots), listening("127.0.0.1", 8780))).serve()
-    """
+def create_app(page: Page, access: Access, robots: Serving, *, doors: Mapping[str, ASGIApp] | None = None) -> Starlette:
+    """Return the application. `doors` are applications at a path each, such as `/mcp`, behind the same guard."""
     service = Service(page, access, robots)
     routes = [
         WebSocketRoute("/ws", service.watch),
@@ -179,7 +152,7 @@ class Guard:
         if scope["type"] == "http" and scope["path"] == "/" and (asked := parse_qs(scope["query_string"].decode("latin-1"))):
             await self._enter(scope, receive, send, asked.get("token", [""])[-1])
             return
-        token = _bearer(headers) or _cookie(headers, scope)
+        token = _bearer(headers) or HTTPConnection(scope).cookies.get(_cookie_name(scope), "")
         visitor = self._access.visitor(token)
         if visitor is None:
             await self._refuse(scope, receive, send, REFUSED)
@@ -218,12 +191,6 @@ def _cookie_name(scope: Scope) -> str:
     return f"ghostshell-{scope['server'][1] if scope.get('server') else 0}"
 
 
-def _cookie(headers: Headers, scope: Scope) -> str:
-    name = _cookie_name(scope)
-    pairs = (pair.strip().partition("=") for pair in headers.get("cookie", "").split(";"))
-    return next((value for key, _, value in pairs if key == name), "")
-
-
 def _bearer(headers: Headers) -> str:
     kind, _, token = headers.get("authorization", "").partition(" ")
     return token.strip() if kind.lower() == "bearer" else ""
@@ -232,7 +199,7 @@ def _bearer(headers: Headers) -> str:
 class Service:
     """Serve the WebSockets of the page."""
 
-    def __init__(self, page: Page, access: Access, robots: Robots) -> None:
+    def __init__(self, page: Page, access: Access, robots: Serving) -> None:
         self._page, self._access, self._robots = page, access, robots
         self._clients, self._eyes = 0, 0
         self._halts = ThreadPoolExecutor(8, thread_name_prefix="page-halt")
@@ -322,7 +289,7 @@ class Service:
 class Client:
     """Serve one page: the newest state, never a queue of old ones, and exactly one outcome for each act."""
 
-    def __init__(self, socket: WebSocket, page: Page, access: Access, robots: Robots) -> None:
+    def __init__(self, socket: WebSocket, page: Page, access: Access, robots: Serving) -> None:
         self._socket, self._page, self._access, self._robots = socket, page, access, robots
         self._visitor: Visitor = socket.scope[VISITOR]
         self._seen: State = page.state

@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import Callable, Mapping
+from concurrent.futures import Future
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class Serving:
-    """Serve the page of a node; it is what the application asks (server.Robots)."""
+    """Serve the page of a node, and do for its application what reaches robots."""
 
     def __init__(self, node: Dashboard) -> None:
         self._node, self._page, self._loop = node, Page(), asyncio.new_event_loop()
@@ -57,30 +58,26 @@ class Serving:
         self._node.call_soon(self._node.look, clients)
 
     async def do(self, visitor: Visitor, act: str, robot: str, about: Mapping[str, Any], seen: State) -> tuple[bool, str]:
-        """Do an act for a visitor."""
-        outcome: asyncio.Future[tuple[bool, str]] = self._loop.create_future()
-
-        def told(ok: bool, message: str) -> None:
-            if not outcome.done():
-                outcome.set_result((ok, message))
+        """Do an act for a visitor, who was shown the state `seen`. Return whether it was done, and a sentence."""
+        outcome: Future[tuple[bool, str]] = Future()
+        outcome.set_running_or_notify_cancel()  # whoever waits may go; the act is not taken back
 
         def then(ok: bool, message: str) -> None:
-            with suppress(RuntimeError):  # it has ended
-                self._loop.call_soon_threadsafe(told, ok, message)
+            outcome.set_result((ok, message))
 
         self._node.call_soon(self._act, visitor, act, robot, about, seen, then)
-        return await outcome
+        return await asyncio.wrap_future(outcome)
 
     def halt(self, robot: str, cause: str) -> tuple[bool, str]:
         """Halt a robot, also one of this machine that is not shown yet; on a thread of its own."""
         return self._node.halts.halt(robot, cause, known=robot in self._node.robots)
 
     async def frame(self, robot: str, camera: str, after: int) -> tuple[int, bytes]:
-        """Return a camera's newest picture."""
+        """Return a camera's newest picture as JPEG with its number, once there is one with another number than `after`."""
         return await self._cameras.frame(f"/{robot}/{camera}", after)
 
     def watch(self, robot: str, camera: str, *, begins: bool) -> bool:
-        """Hear that somebody begins or ends to watch a camera."""
+        """Hear that somebody begins or ends to watch a camera. Return whether there is such a camera."""
         link = self._node.robots.get(robot)
         found = not begins or (link is not None and camera in link.page.cameras)
         if found:

@@ -385,7 +385,6 @@ def _process(process: ProcessRun) -> State:
             {
                 "layer": layer.layer,
                 "asked": layer.calls,
-                "skipped": layer.skipped,
                 "prompt_tokens": layer.prompt_tokens,
                 "completion_tokens": layer.completion_tokens,
                 "cost_usd": round(layer.cost_usd, 6),
@@ -403,12 +402,11 @@ def _process(process: ProcessRun) -> State:
 class PageState:
     """Hold the robots of the page and make its whole state, as the page gets it: docs/page.md."""
 
-    def __init__(self, version: str = "") -> None:
+    def __init__(self) -> None:
         self.robots: dict[str, RobotPage] = {}
         self.recordings: list[str] = []
         self.replaying = ""
         """Name of the recording that is shown as one more robot."""
-        self._version = version
         self._made: State = {"robots": {}}
 
     def render(self, now_s: float) -> State:
@@ -417,11 +415,5 @@ class PageState:
         before = self._made["robots"]
         if robots.keys() == before.keys() and all(robots[name] is before[name] for name in robots):
             robots = before
-        self._made = {
-            "now": math.floor(now_s),
-            "version": self._version,
-            "recordings": self.recordings,
-            "replaying": self.replaying,
-            "robots": robots,
-        }
+        self._made = {"now": math.floor(now_s), "recordings": self.recordings, "replaying": self.replaying, "robots": robots}
         return self._made
