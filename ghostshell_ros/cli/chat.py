@@ -125,6 +125,7 @@ class Conversation:
 
     def __init__(self, client: ChatClient, screen: RunScreen, *, beside: bool = False) -> None:
         self.client, self._screen, self._beside = client, screen, beside
+        self.say = screen.say
         self._follower, self._done, self._status = Follower(client, screen), threading.Event(), 0
         self.begun_s = 0.0
         """When the line that is obeyed next was begun, on the clock of the view."""
@@ -220,10 +221,6 @@ class Conversation:
         until_s = time.monotonic() + timeout_s
         while not self._follower.idle and time.monotonic() < until_s and not self._done.is_set():
             time.sleep(LOOK_S / 2)
-
-    def say(self, text: str) -> None:
-        """Print a text."""
-        self._screen.say(text)
 
     def doing(self) -> str:
         """Return in a line what the robot does."""

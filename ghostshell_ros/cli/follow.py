@@ -294,7 +294,6 @@ class JsonScreen:
                     self.show(type="question", **keys, time_s=time_s)
 
     def show(self, **keys: Any) -> None:
-        """Print an object."""
         print(json.dumps(keys, ensure_ascii=False), flush=True)
 
     def refresh(self, waiting: str = "") -> None:

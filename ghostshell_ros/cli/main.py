@@ -81,7 +81,6 @@ def _ghostshell() -> None:
 
 
 def main() -> None:
-    """Run the command line."""
     app()
 
 

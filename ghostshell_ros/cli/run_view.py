@@ -393,7 +393,6 @@ class RunScreen:
             self.say(f"{now_s - self._begun_s:8.2f} s  {line}")
 
     def say(self, text: str) -> None:
-        """Print a line."""
         self._printed_s = self._now_s()
         self._console.print(text, soft_wrap=not self._console.is_terminal, markup=False, highlight=False)
 

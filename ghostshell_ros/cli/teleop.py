@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Define `ghostshell teleop`: drive a base with the keyboard from its start to its end."""
 
+import os
 import select
 import sys
+import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Annotated, Any
@@ -91,8 +93,6 @@ def teleop(
     named, and ended unless you say that it may. If the command ends in any other way than by a key (a lost connection), the
     robot halts. Exit status: 0, 1 when a task does not end, 2 when no robot answers.
     """
-    import time
-
     import rclpy
     from geometry_msgs.msg import Twist
     from ghostshell.msg import ProcessArray
@@ -203,9 +203,6 @@ def _raw_terminal() -> Iterator[None]:
 
 def _keys(timeout_s: float) -> list[str]:
     """Return the keys typed within the time; an escape sequence is one key, a closed terminal the key that leaves."""
-    import os
-    import time
-
     deadline = time.monotonic() + timeout_s
     keys: list[str] = []
     while (left := deadline - time.monotonic()) > 0:

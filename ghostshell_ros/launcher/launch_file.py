@@ -2,6 +2,7 @@
 """Reads an XML launch file and performs it: out come the processes to start. Whatever is not known is an error."""
 
 import os
+import posixpath
 import re
 import shlex
 from collections.abc import Callable, Iterator, Mapping
@@ -309,7 +310,7 @@ class _Performer:
                 raise LaunchError(f"'{name}' is no node name: letters, digits and underscores, no digit first", place)
             words += ["-r", f"__node:={name}"]
         if "namespace" in node.attrib or NAMESPACE in self.variables:
-            namespace = self._namespace(get("namespace") if "namespace" in node.attrib else None, place)
+            namespace = self._namespace(get("namespace"), place)
             words += ["-r", f"__ns:={namespace}"]
             if "name" in node.attrib:
                 target = f"{namespace.rstrip('/')}/{name}"
@@ -333,17 +334,9 @@ class _Performer:
             raise LaunchError(f"there is no parameter file '{path}'", self._place(element))
         return path
 
-    def _namespace(self, relative: str | None, place: str) -> str:
+    def _namespace(self, relative: str, place: str) -> str:
         """Return `relative` below the pushed namespace; an absolute one replaces it."""
-        base = self.variables.get(NAMESPACE)
-        if relative is None:
-            joined = base or ""
-        elif not base or relative.startswith("/"):
-            joined = relative
-        else:
-            joined = f"{base.rstrip('/')}/{relative}"
-        stripped = joined.rstrip("/")
-        absolute = stripped if stripped.startswith("/") else f"/{stripped}"
+        absolute = posixpath.join("/", self.variables.get(NAMESPACE, ""), relative).rstrip("/") or "/"
         if not _NAMESPACE.fullmatch(absolute):
             raise LaunchError(
                 f"'{absolute}' is no namespace: parts of letters, digits and underscores, no digit first, parted by '/'", place

@@ -87,11 +87,9 @@ class RobotReader:
             )
 
     def plan(self, message: Plan) -> None:
-        """Take a revision of a plan."""
         self.page.plan(message.process_id, seconds(message.stamp), [(s.description, s.status) for s in message.subtasks])
 
     def steps(self, message: StepQueue) -> None:
-        """Take the queue of a process."""
         waiting = len(message.queued) + message.more
         self.page.steps(message.process_id, seconds(message.stamp), running=message.running, waiting=waiting, done=message.done)
 
@@ -111,7 +109,6 @@ class RobotReader:
         self.halt_cause(String(data=message.halt_cause))
 
     def questions(self, message: QuestionArray) -> None:
-        """Take the open questions."""
         asked = {
             q.id: {
                 "process": q.process_id,
@@ -127,11 +124,9 @@ class RobotReader:
         self.page.facts("questions", asked)
 
     def chunk(self, message: LlmChunk) -> None:
-        """Take a piece of a model's answer."""
         self.page.chunk(message.process_id, message.stream_id, message.text)
 
     def observation(self, message: Observation) -> None:
-        """Take an observation."""
         stamp_s = seconds(message.stamp)
         observed = from_message(message, 0.0)
         self.page.sign(min(stamp_s, self._now_s()) if stamp_s else self._now_s())
@@ -155,7 +150,6 @@ class RobotReader:
         }
 
     def drivers(self, message: DiagnosticArray) -> None:
-        """Take the states of the drivers."""
         states = [DriverState.of(status) for status in message.status]
         self.page.facts("drivers", {one.name.rsplit("/", 1)[-1]: one.state for one in states})
 
@@ -168,7 +162,6 @@ class RobotReader:
         self.page.facts("diagnostics", self._diagnostics)
 
     def reflexes(self, message: ReflexStateArray) -> None:
-        """Take the reflexes."""
         self.page.model.reflexes = {r.name: r.sentence for r in message.reflexes}
         self.page.rules("reflex", [_reflex(r) for r in message.reflexes])
 

@@ -24,7 +24,7 @@ from ghostshell_ros.nodes.dashboard.access import Access, Record, unreachable
 from ghostshell_ros.nodes.dashboard.halts import Halts
 from ghostshell_ros.nodes.dashboard.listening import TRIES, listening
 from ghostshell_ros.nodes.dashboard.robot_link import RobotLink
-from ghostshell_ros.nodes.dashboard.state import PageState, RobotPage
+from ghostshell_ros.nodes.dashboard.state import PageState, RobotPage, json_object
 from ghostshell_ros.runtime.data import data_folder, keys_folder
 from ghostshell_ros.runtime.node import Beat, Health, Level, NodeStartError, RuntimeNode
 from ghostshell_ros.wire.qos import DIAGNOSTICS
@@ -143,7 +143,7 @@ class Dashboard(RuntimeNode):
                 self._tell("another dashboard serves the page of this ROS domain; this one stands by until it ends")
                 return False
             self._lock.seek(0)
-            before = _object(self._lock.read())
+            before = json_object(self._lock.read())
             listener = self._listen(before)
             token = self.access.token()
         except (OSError, RoleError) as error:
@@ -252,14 +252,6 @@ class Dashboard(RuntimeNode):
         self.halts.close()
         if self._lock is not None:
             self._lock.close()
-
-
-def _object(text: str) -> dict[str, Any]:
-    """Return the JSON object in a text; an empty one where it holds none."""
-    with suppress(ValueError):
-        read = json.loads(text)
-        return read if isinstance(read, dict) else {}
-    return {}
 
 
 def _url_host(host: str) -> str:

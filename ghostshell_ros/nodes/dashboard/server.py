@@ -25,7 +25,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from ghostshell_ros.nodes.dashboard.access import Access, Visitor
-from ghostshell_ros.nodes.dashboard.state import State, patch
+from ghostshell_ros.nodes.dashboard.state import State, json_object, patch
 from skill_kernel.config.sections import CAUSE_CHARS, shown
 from skill_kernel.processes.questions import PRIVATE, in_private
 
@@ -241,7 +241,7 @@ class Service:
 
         with suppress(WebSocketDisconnect):
             while True:
-                asked = _json(await _text_of(socket))
+                asked = json_object(await _text_of(socket))
                 if not isinstance(asked.get("robot"), str) or len(answering) >= MAX_ACTS:
                     await socket.close(BAD_REQUEST, "no robot is named, or too many halts wait for their gates")
                     return
@@ -320,7 +320,7 @@ class Client:
 
     async def _receive(self) -> None:
         while True:
-            asked = _json(await _text_of(self._socket))
+            asked = json_object(await _text_of(self._socket))
             if asked.get("t") != "do" or not isinstance(asked.get("id"), int):
                 return
             task = asyncio.create_task(self._do(asked, full=len(self._acts) >= MAX_ACTS))
@@ -366,15 +366,6 @@ async def _text_of(socket: WebSocket) -> str:
     if message["type"] == "websocket.disconnect":
         raise WebSocketDisconnect(message.get("code") or 1006)
     return message.get("text") or ""
-
-
-def _json(text: str) -> dict[str, Any]:
-    """Return an object in a message; an empty one where it is none."""
-    try:
-        read = json.loads(text)
-    except (ValueError, RecursionError):
-        return {}
-    return read if isinstance(read, dict) else {}
 
 
 def _address(socket: WebSocket) -> str:

@@ -7,9 +7,11 @@ on the clock of the node.
 
 from __future__ import annotations
 
+import json
 import math
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, TypeAlias
 
 from function_tokens.run_model import REFLEX_ID, ProcessRun, RunModel, call_label, runs
@@ -92,6 +94,14 @@ def _same(one: Any, other: Any) -> bool:
     if isinstance(one, list):
         return len(one) == len(other) and all(map(_same, one, other))
     return bool(one == other)
+
+
+def json_object(text: str) -> dict[str, Any]:
+    """Return the JSON object in a text; an empty one where it holds none."""
+    with suppress(ValueError, RecursionError):
+        read = json.loads(text)
+        return read if isinstance(read, dict) else {}
+    return {}
 
 
 class RobotPage:
@@ -302,7 +312,8 @@ class RobotPage:
 
     def _render_calls(self) -> None:
         known, new = self._made["calls"], self._new_calls
-        self._put_all("calls", {i: _call(c) if i in new or i not in known else known[i] for i, c in self.model.calls.items()})
+        made = {i: _call(c) if i in new or i not in known else known[i] for i, c in self.model.calls.items()}
+        self._made = {**self._made, "calls": made}
         new.clear()
         self._due.add("loops")
 
@@ -315,13 +326,10 @@ class RobotPage:
             made[name] = _process(process) if name in new or name not in known else known[name]
             if name in known and _same(made[name], known[name]):
                 made[name] = known[name]
-        self._put_all("processes", made)
+        self._made = {**self._made, "processes": made}
         self._told &= self.model.processes.keys()
         new.clear()
         self._due.add("loops")
-
-    def _put_all(self, name: str, value: State) -> None:
-        self._made = {**self._made, name: value}
 
     def _loops(self) -> State:
         living = [p for p in self.model.processes.values() if not p.ended]
