@@ -144,23 +144,19 @@ class ForkServer:
         request = json.dumps(list(argv)).encode()
         if len(request) > MAX_REQUEST:
             raise OSError(errno.E2BIG, os.strerror(errno.E2BIG))
-        readers: list[int] = []
-        writers: list[int] = []
+        ends = [*os.pipe()]  # to read and to write: of the output, then of the status
         try:
-            for _ in range(2):
-                reader, writer = os.pipe()
-                readers.append(reader)
-                writers.append(writer)
-            socket.send_fds(self._socket, [request], writers)
+            ends += os.pipe()
+            socket.send_fds(self._socket, [request], ends[1::2])
             pid = self._reply(cancelled)
         except OSError:
-            for reader in readers:
+            for reader in ends[::2]:
                 os.close(reader)
             raise
         finally:
-            for writer in writers:
+            for writer in ends[1::2]:
                 os.close(writer)
-        return Forked(pid, os.fdopen(readers[1], "rb"), os.fdopen(readers[0], encoding="utf-8", errors="replace"))
+        return Forked(pid, os.fdopen(ends[2], "rb"), os.fdopen(ends[0], encoding="utf-8", errors="replace"))
 
     def close(self) -> None:
         """End the server, and with it nodes that still run."""

@@ -17,6 +17,12 @@ from typing import Annotated
 import typer
 
 from ghostshell_ros.cli.output import fail
+from ghostshell_ros.halt_door import robots_here, ros_domain
+from ghostshell_ros.launcher.checks import Start, check_model, fault_of_domain
+from ghostshell_ros.runtime.data import data_folder, keys_folder, model_config
+from ghostshell_ros.runtime.priority import HINT
+from planners.models.config import OFFICIAL_KEY, is_local, key_variable
+from skill_kernel.review import review
 
 OK, WARNING, PROBLEM = "ok", "warning", "problem"
 Finding = tuple[str, str]
@@ -45,8 +51,6 @@ def doctor(
 
     Exit status: 0 no problem, 1 a problem.
     """
-    from ghostshell_ros.launcher.checks import Start
-
     if before_launch:  # of `ros2 launch`, which shows what stands on standard error
         found = Start(robot, robot_name, model, fast_model, models, strategy, prompt, dialect, team=team).check(os.environ)
         sys.stderr.writelines(f"{remark}\n" for remark in found.remarks)
@@ -87,8 +91,6 @@ def _installation() -> Iterator[Finding]:
 
 
 def _robot(name: str) -> Iterator[Finding]:
-    from skill_kernel.review import review
-
     found = review(name)
     yield from ((PROBLEM, fault) for fault in found.faults)
     yield from ((WARNING, remark) for remark in found.remarks)
@@ -97,10 +99,6 @@ def _robot(name: str) -> Iterator[Finding]:
 
 
 def _model(name: str, models: str) -> Iterator[Finding]:
-    from ghostshell_ros.launcher.checks import check_model
-    from ghostshell_ros.runtime.data import model_config
-    from planners.models.config import OFFICIAL_KEY, is_local, key_variable
-
     fault, remark = check_model(name, models, os.environ)
     if fault:
         yield PROBLEM, fault
@@ -128,9 +126,6 @@ def _rendering() -> Iterator[Finding]:
 
 
 def _rights() -> Iterator[Finding]:
-    from ghostshell_ros.runtime.data import data_folder, keys_folder
-    from ghostshell_ros.runtime.priority import HINT
-
     allowed = os.geteuid() == 0 or resource.getrlimit(resource.RLIMIT_RTPRIO)[0] != 0
     denied = f"no real-time priority for gate and reflexes; {HINT}"
     yield (OK, "real-time priority is allowed") if allowed else (WARNING, denied)
@@ -151,9 +146,6 @@ def _audio() -> Iterator[Finding]:
 
 
 def _network() -> Iterator[Finding]:
-    from ghostshell_ros.halt_door import robots_here, ros_domain
-    from ghostshell_ros.launcher.checks import fault_of_domain
-
     if fault := fault_of_domain(os.environ):
         yield PROBLEM, fault
         return

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Define `ghostshell grammar`: print the grammar that a model's server can keep a model to."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import asdict
 from enum import Enum
@@ -11,6 +9,10 @@ from typing import Annotated
 import typer
 
 from ghostshell_ros.cli.output import fail
+from planners.prompts.grammar import StreamGrammar
+from planners.prompts.prompt import GrammarOptions
+from skill_kernel.robot import RobotConfig, RobotConfigError
+from skill_kernel.skills.registry import RegistryError, SkillRegistry
 
 
 class Form(str, Enum):
@@ -30,11 +32,6 @@ def grammar(
 ) -> None:
     """Print the grammar of the streams that a robot understands, or its functions as tools, made from its skills as they are
     installed here."""
-    from planners.prompts.grammar import StreamGrammar
-    from planners.prompts.prompt import GrammarOptions
-    from skill_kernel.robot import RobotConfig, RobotConfigError
-    from skill_kernel.skills.registry import RegistryError, SkillRegistry
-
     try:
         config = RobotConfig.load(robot)
         skills = SkillRegistry.from_modules(config.skills, text_skill=config.text_skill)

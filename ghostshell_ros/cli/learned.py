@@ -2,26 +2,23 @@
 """Define `ghostshell learned list|show|try|confirm|revoke|export|import`, which open the file of the memory itself. A memory
 that runs notices within a second."""
 
-from __future__ import annotations
-
 import getpass
 import json
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from ghostshell_ros.cli.memory import DataDir, opened_memory
 from ghostshell_ros.cli.output import fail
+from planners.learned import LearnedError, Lesson, LessonKind, Level, Proposal, State
+from planners.memory import Memory
+from planners.memory.answers import clock
+from planners.memory.lessons import LessonBook, robots_that_learned
 from skill_kernel.config.yaml_text import private
-
-if TYPE_CHECKING:
-    from planners.learned import Lesson
-    from planners.memory import Memory
-    from planners.memory.lessons import LessonBook
 
 learned = typer.Typer(
     name="learned", help="What robots learned from corrections: look, try, confirm, take back, copy.", no_args_is_help=True
@@ -43,8 +40,6 @@ def list_(
     data_dir: DataDir = "",
 ) -> None:
     """Show what robots learned: number, state, what it changes (plan: what is done; skill: how), and from which words."""
-    from planners.learned import State
-
     with opened_memory(data_dir, command="learned") as memory:
         shown = [(book, one) for book in _books(memory, robot) for one in book.lessons()]
         for book, lesson in shown:
@@ -105,8 +100,6 @@ def export(
     file: Annotated[Path, typer.Argument(help="JSON Lines file to write")], robot: OfRobot = "", data_dir: DataDir = ""
 ) -> None:
     """Write what is proposed or confirmed, a lesson a line. Functions go with the interaction that defines them."""
-    from planners.learned import LessonKind, State
-
     with opened_memory(data_dir, command="learned") as memory:
         found = [(book, one) for book in _books(memory, robot) for one in book.lessons() if one.kind is LessonKind.EXAMPLE]
     kept = [(book, one) for book, one in found if one.state is not State.REVOKED]
@@ -125,9 +118,6 @@ def import_(
     data_dir: DataDir = "",
 ) -> None:
     """Propose the lessons of a file. Nobody here has confirmed them, so none is used before somebody does."""
-    from planners.learned import Level, Proposal
-    from planners.memory.lessons import LessonBook
-
     number = 0
     with opened_memory(data_dir, command="learned", make=True) as memory:
         lines = iter(lambda: file.readline(MAX_LINE + 1), "")
@@ -156,8 +146,6 @@ def import_(
 
 
 def _books(memory: Memory, robot: str = "") -> list[LessonBook]:
-    from planners.memory.lessons import LessonBook, robots_that_learned
-
     names = [name for name in robots_that_learned(memory.store) if robot in ("", name)]
     return [LessonBook(memory.store, name, wall=time.time) for name in names]
 
@@ -175,8 +163,6 @@ def _lesson(number: int, data_dir: str) -> Iterator[tuple[LessonBook, Lesson]]:
 
 
 def _show(book: LessonBook, lesson: Lesson) -> None:
-    from planners.memory.answers import clock
-
     said = f"{lesson.sender or 'somebody'} said on {clock(lesson.time_s)}: “{lesson.correction}”"
     print(f"lesson {lesson.id} of {book.robot} ({lesson.kind.value}, {lesson.level.value} level)")
     print(f"{said}\n{lesson.better}\n\n{lesson.text}\n")
@@ -192,7 +178,6 @@ def _show(book: LessonBook, lesson: Lesson) -> None:
 def _tried(robot: str, lesson: Lesson) -> str:
     """Return a lesson as it is shown when it is run where nothing moves; end the command with status 1 where it fails."""
     from function_tokens.mapper import Mapper
-    from planners.learned import LessonKind
     from planners.prompts.prompt import GrammarOptions, RobotFacts
     from planners.strategies.console.api import Api
     from planners.strategies.console.rehearsal import Checked, RehearsalError, rehearsed
@@ -215,8 +200,6 @@ def _tried(robot: str, lesson: Lesson) -> str:
 
 
 def _do(change: Any) -> None:
-    from planners.learned import LearnedError
-
     try:
         change()
     except LearnedError as error:

@@ -1,23 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
 """Define `ghostshell memory query|export|import|forget|stats`, which open the file of the memory itself, without a node."""
 
-from __future__ import annotations
-
 import re
 import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from ghostshell_ros.cli.output import fail
+from ghostshell_ros.runtime.data import data_folder
+from planners.memory import Memory, Query, Record, Store, StoreError
+from planners.memory.answers import clock
+from planners.memory.embedding import Embedder
+from planners.memory.exchange import MAX_LINE, ExchangeError, export_lines, import_lines
 from skill_kernel.config.yaml_text import private
-
-if TYPE_CHECKING:
-    from planners.memory import Memory, Query, Record
 
 memory = typer.Typer(name="memory", help="Ask, copy and forget what the robots remember.", no_args_is_help=True)
 
@@ -49,8 +50,6 @@ def query(
     data_dir: DataDir = "",
 ) -> None:
     """Ask the memory, or list records, newest first."""
-    from planners.memory.answers import clock
-
     with opened_memory(data_dir, model) as opened:
         if question:
             answer = opened.ask(question, robot=robot, limit=limit)
@@ -71,8 +70,6 @@ def export(
     data_dir: DataDir = "",
 ) -> None:
     """Write all records, one a line; forgotten ones are marked, so that an import forgets them elsewhere too."""
-    from planners.memory.exchange import export_lines
-
     with opened_memory(data_dir) as opened:
         lines = export_lines(opened.store, lambda r: not kind or r.kind in kind)
         if str(file) == "-":
@@ -98,8 +95,6 @@ def import_(
     data_dir: DataDir = "",
 ) -> None:
     """Take over an export. Doing it twice changes nothing more."""
-    from planners.memory.exchange import MAX_LINE, import_lines
-
     with opened_memory(data_dir, make=True) as opened:
         done = import_lines(opened.store, iter(lambda: file.readline(MAX_LINE + 1), ""))
     print(f"{done.new} records are new, {done.known} were there already")
@@ -154,11 +149,6 @@ def stats(data_dir: DataDir = "") -> None:
 @contextmanager
 def opened_memory(data_dir: str, model: str = "", *, make: bool = False, command: str = "memory") -> Iterator[Memory]:
     """Open the memory's file; end the command with status 2 where that is not possible."""
-    from ghostshell_ros.runtime.data import data_folder
-    from planners.memory import Memory, Store, StoreError
-    from planners.memory.embedding import Embedder
-    from planners.memory.exchange import ExchangeError
-
     path = data_folder(data_dir) / "memory" / "memory.sqlite3"
     if not path.exists() and not make:
         fail(f"there is no memory in {path}; start a robot, or name its folder by --data-dir", command=command)
@@ -176,8 +166,6 @@ def opened_memory(data_dir: str, model: str = "", *, make: bool = False, command
 
 
 def _query(kind: list[str] | None, since: str, until: str, **fields: Any) -> Query:
-    from planners.memory import Query
-
     return Query(kinds=tuple(kind or ()), since_s=_time(since), until_s=_time(until), **fields)
 
 
@@ -186,8 +174,6 @@ def _time(said: str) -> float | None:
         return None
     if age := _AGE.fullmatch(said):
         return time.time() - float(age[1]) * _UNITS[age[2]]
-    from datetime import datetime
-
     try:
         return datetime.fromisoformat(said).timestamp()
     except ValueError as error:
@@ -195,6 +181,4 @@ def _time(said: str) -> float | None:
 
 
 def _print(record: Record) -> None:
-    from planners.memory.answers import clock
-
     print(f"[{record.id}] {clock(record.time_s)} M{int(record.tier)} {record.kind}: {record.text or dict(record.data)}")

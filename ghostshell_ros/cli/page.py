@@ -9,7 +9,9 @@ import typer
 
 from ghostshell_ros.cli.output import fail
 from ghostshell_ros.halt_door import ros_domain
-from skill_kernel.roles import Role
+from ghostshell_ros.nodes.dashboard.access import Access
+from ghostshell_ros.runtime.data import data_folder, keys_folder
+from skill_kernel.roles import Keys, Role, RoleError
 
 
 def page(
@@ -20,10 +22,6 @@ def page(
 ) -> None:
     """Print the address of the operator's page, which shows all robots of this ROS domain. Whoever has it can do what its role
     may."""
-    from ghostshell_ros.nodes.dashboard.access import Access
-    from ghostshell_ros.runtime.data import data_folder, keys_folder
-    from skill_kernel.roles import Keys, RoleError
-
     if as_ is Role.ANONYMOUS:
         fail("an address has a role: viewer, operator, approver or safety", command="page")
     folder = data_folder() / "page"

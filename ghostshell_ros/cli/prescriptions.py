@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from rich.console import Console
+from rich.table import Table
 
 from ghostshell_ros.cli.output import fail
 from ghostshell_ros.cli.robot_client import WAIT_S, RobotClient
@@ -199,9 +201,6 @@ def add_reflex(
 @reflex.command("list")
 def list_reflexes(robot: Robot = "", wait: Wait = WAIT_S) -> None:
     """Show the reflexes of a robot, and the guidelines that contradict one."""
-    from rich.console import Console
-    from rich.table import Table
-
     with _reflexes(robot, wait) as client:
         reflexes = client.do("LIST").reflexes
         table = Table("name", "state", "prio", "holds", "fired", "µs")

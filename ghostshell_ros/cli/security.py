@@ -11,6 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from ghostshell_ros.cli.output import fail
+from ghostshell_ros.runtime.data import data_folder
 
 TRIAL_S = 30.0
 security = typer.Typer(help="Keys and permissions of SROS 2: who may take part in a robot's ROS graph.", no_args_is_help=True)
@@ -53,8 +54,6 @@ def check(robot: Of, name: Name = "") -> None:
 
 def _opened(robot: str, name: str) -> tuple[Any, Path, Any, int]:
     """Return the library, the keystore's folder, the policy and the ROS domain; end the command where one is not to be had."""
-    from ghostshell_ros.runtime.data import data_folder
-
     try:
         from ghostshell_ros import security as library
     except ImportError as error:

@@ -2,23 +2,21 @@
 """Define `ghostshell skills` and `reload`: list what a person can say to a robot, by the skills that it tells, and let it read
 them anew."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable
 from inspect import Parameter, Signature
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 import typer
+from pydantic import Field
 
 from ghostshell_ros.cli.output import fail
 from ghostshell_ros.cli.robot_client import WAIT_S, RobotClient
 from ghostshell_ros.cli.say import Robot, Wait
+from planners.language.parser import CommandParser
+from planners.language.phrases import Phrases
 from skill_kernel.config.sections import shown
-
-if TYPE_CHECKING:
-    from planners.language.phrases import Phrases
-    from skill_kernel.skills.skill import Skill
+from skill_kernel.skills.skill import Content, Skill
 
 DOES_SHOWN = 76
 """Characters of what a skill does."""
@@ -54,15 +52,11 @@ def told_skills(robot: str, wait_s: float) -> list[Any]:
 
 def phrases_of(told: Iterable[Any], robot: str) -> list[Phrases]:
     """Return the sentences for skills that a robot told."""
-    from planners.language.parser import CommandParser
-
     return CommandParser([skill_of(info) for info in told], robot_name=robot).phrasebook.phrases()
 
 
 def skill_of(info: Any) -> Skill:
     """Return a skill that was told (SkillInfo) as far as one must know it to speak of it; it cannot be performed."""
-    from skill_kernel.skills.skill import Content, Skill
-
     schema = json.loads(info.parameters_json)
     made, content = [], None
     for name, one in schema["properties"].items():
@@ -89,8 +83,6 @@ def skill_of(info: Any) -> Skill:
 
 def _annotation(schema: dict[str, Any]) -> Any:
     """Return the type of a parameter by its JSON Schema."""
-    from pydantic import Field
-
     if "enum" in schema or "const" in schema:
         return Literal[tuple(schema.get("enum", (schema.get("const"),)))]
     kind = {"number": float, "integer": int, "boolean": bool}.get(schema.get("type", ""), str)

@@ -1,24 +1,28 @@
 # SPDX-License-Identifier: Apache-2.0
 """Define `ghostshell observe` and `watch`: show a robot's observation and its loops."""
 
-from __future__ import annotations
-
 import queue
 import time
 from contextlib import suppress
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
+from ghostshell.msg import Observation as ObservationMsg
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
 
 from ghostshell_ros.cli.output import fail
 from ghostshell_ros.cli.robot_client import WAIT_S, absent, command_node, received, spun
+from ghostshell_ros.cli.run_view import RunListener, RunScreen, RunView
 from ghostshell_ros.cli.say import Robot, Wait
-
-if TYPE_CHECKING:
-    from rich.console import Console
-
-    from ghostshell_ros.runtime.node import RuntimeNode
-    from skill_kernel.observation.model import Observation
+from ghostshell_ros.runtime.node import RuntimeNode
+from ghostshell_ros.wire.observation_messages import from_message
+from ghostshell_ros.wire.qos import OBSERVATION
+from planners.prompts.blocks import quoted
+from skill_kernel.config.observation import Serialise
+from skill_kernel.observation.model import Observation
+from skill_kernel.observation.render import shown
 
 SHOW_S = 0.5
 """Minimum time between two displayed observations."""
@@ -30,12 +34,6 @@ def observe(
     follow: Annotated[bool, typer.Option("--follow", help="go on showing it until Ctrl-C")] = False,
 ) -> None:
     """Show the fields of a robot's observation, with their ages; stale and missing ones say so."""
-    from ghostshell.msg import Observation as ObservationMsg
-    from rich.console import Console
-
-    from ghostshell_ros.wire.observation_messages import from_message
-    from ghostshell_ros.wire.qos import OBSERVATION
-
     heard: queue.Queue[ObservationMsg] = queue.Queue()
     console, shown_s = Console(emoji=False), float("-inf")
 
@@ -59,13 +57,6 @@ def observe(
 
 
 def _show(console: Console, observation: Observation) -> None:
-    from rich.markup import escape
-    from rich.table import Table
-
-    from planners.prompts.blocks import quoted
-    from skill_kernel.config.observation import Serialise
-    from skill_kernel.observation.render import shown
-
     table = Table("field", "age", "value")
     for name, field in observation.fields.items():
         age = field.age(observation.stamp)
@@ -81,8 +72,6 @@ def watch(
     lines: Annotated[bool, typer.Option("--lines", help="one line for each piece of news, and no table")] = False,
 ) -> None:
     """Follow a robot's loops until Ctrl-C: who thinks, who moves, what is queued, and what it has cost."""
-    from ghostshell_ros.cli.run_view import RunListener, RunScreen, RunView
-
     begun_s: float | None = time.monotonic()
     with (
         suppress(KeyboardInterrupt),
