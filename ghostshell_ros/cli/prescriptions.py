@@ -14,6 +14,7 @@ from ghostshell_ros.cli.output import fail
 from ghostshell_ros.cli.robot_client import WAIT_S, RobotClient
 from ghostshell_ros.cli.say import Robot, Wait
 from skill_kernel.config.sections import shown
+from skill_kernel.observation.records import MOST_CHARS, observation_to_json, recorded
 from skill_kernel.roles import ACT_OF, Act, Role, key_role
 
 ANSWER_S, WRITTEN_S = 150.0, 7300.0
@@ -227,8 +228,6 @@ def show_reflex(name: Name, robot: Robot = "", wait: Wait = WAIT_S) -> None:
 
 def observations_in(file: Path) -> str:
     """Return the recorded observations of a file, as they are sent; end the program where it holds something else."""
-    from skill_kernel.observation.records import MOST_CHARS, observation_to_json, recorded
-
     try:
         path = file.expanduser()
         if path.exists() and not path.is_file():

@@ -4,17 +4,30 @@
 import os
 import select
 import sys
+import termios
 import time
+import tty
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Annotated, Any
 
+import rclpy
 import typer
+from geometry_msgs.msg import Twist
+from ghostshell.msg import ProcessArray
+from ghostshell.srv import ControlHalt, ControlProcess
+from rclpy.signals import SignalHandlerOptions
+from std_msgs.msg import Bool
+from std_srvs.srv import Trigger
 
 from ghostshell_ros.cli.output import fail
 from ghostshell_ros.cli.robot_client import LOOK_S, WAIT_S, absent
 from ghostshell_ros.cli.say import Robot, Wait
+from ghostshell_ros.runtime.node_runtime import bounded_end
+from ghostshell_ros.runtime.signing import signed
+from ghostshell_ros.wire.qos import LATCHED
 from skill_kernel.config.sections import shown
+from skill_kernel.roles import Act, key_role
 
 HELD_S = 0.7
 """Time for which a key counts as held: terminals repeat a held key only after about half a second."""
@@ -93,19 +106,6 @@ def teleop(
     named, and ended unless you say that it may. If the command ends in any other way than by a key (a lost connection), the
     robot halts. Exit status: 0, 1 when a task does not end, 2 when no robot answers.
     """
-    import rclpy
-    from geometry_msgs.msg import Twist
-    from ghostshell.msg import ProcessArray
-    from ghostshell.srv import ControlHalt, ControlProcess
-    from rclpy.signals import SignalHandlerOptions
-    from std_msgs.msg import Bool
-    from std_srvs.srv import Trigger
-
-    from ghostshell_ros.runtime.node_runtime import bounded_end
-    from ghostshell_ros.runtime.signing import signed
-    from ghostshell_ros.wire.qos import LATCHED
-    from skill_kernel.roles import Act, key_role
-
     if not sys.stdin.isatty():
         raise typer.BadParameter("teleop reads keys from a terminal; publish cmd_vel_teleop instead")
     rclpy.init(signal_handler_options=SignalHandlerOptions.NO)
@@ -190,9 +190,6 @@ def _show(text: str) -> None:
 @contextmanager
 def _raw_terminal() -> Iterator[None]:
     """Read keys one by one and unechoed. Ctrl-C arrives as a key, so that leaving gives the base back."""
-    import termios
-    import tty
-
     before = termios.tcgetattr(sys.stdin)
     try:
         tty.setraw(sys.stdin, termios.TCSANOW)
