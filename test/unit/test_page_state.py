@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+from types import SimpleNamespace
 from typing import Any
 
 from hypothesis import given
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 from ghostshell_ros.nodes.dashboard.state import LOST_S, MAX_CHAT, MAX_TEXT, STALE_S, PageState, RobotPage, patch
 from skill_kernel.codes import Outcome
 from skill_kernel.events import CallEvent, CallKind, ModelEvent, ModelKind, Notice, NoticeKind, RunEvent
+from skill_kernel.processes.process import ProcessSource, ProcessStatus
 
 KEYS = st.sampled_from("abcde")
 LEAVES = st.none() | st.booleans() | st.integers(0, 2) | st.sampled_from([0.0, 1.0, 0.5]) | st.sampled_from(["", "x", "<b>"])
@@ -104,14 +106,15 @@ def test_whatever_events_come_each_state_is_json_and_follows_from_the_one_before
     assert text(late.render(1e6)) == text(page.render(1e6))
 
 
-def process(page: RobotPage, status: str, at_s: float, **more: Any) -> None:
-    page.process("a", instruction="sit", source="USER", status=status, begun_s=1.0, at_s=at_s, **more)
+def process(page: RobotPage, status: ProcessStatus, at_s: float, message: str = "") -> None:
+    about = {"process_id": "a", "instruction": "sit", "source": ProcessSource.USER, "pause_causes": [], "usage": []}
+    page.process(SimpleNamespace(**about, status=status, message=message), 1.0, at_s)
 
 
 def test_what_has_not_changed_is_the_same_object() -> None:
     page = PageState()
     page.robots["kalos"] = RobotPage()
-    process(page.robots["kalos"], "IN_PROGRESS", 1.0)
+    process(page.robots["kalos"], ProcessStatus.IN_PROGRESS, 1.0)
     page.robots["kalos"].sign(10.0)
     one, other = page.render(10.1), page.render(10.6)
     assert one["robots"] is other["robots"] and patch(one, other) == ([], [])
@@ -119,7 +122,7 @@ def test_what_has_not_changed_is_the_same_object() -> None:
 
 def test_the_talk_is_told_in_order_also_after_a_restart_of_the_node() -> None:
     page = RobotPage()
-    process(page, "FAILED", 9.0, message="I have no legs")
+    process(page, ProcessStatus.FAILED, 9.0, message="I have no legs")
     page.event(Notice(text="halted by a hand", stamp_s=5.0))
     said = page.render(10.0)["chat"]
     assert [(line["from"], line["text"]) for line in said] == [

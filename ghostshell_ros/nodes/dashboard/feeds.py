@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any
 
 from diagnostic_msgs.msg import DiagnosticArray
@@ -35,7 +35,6 @@ from skill_kernel.config.observation import Serialise
 from skill_kernel.config.sections import shown
 from skill_kernel.observation.model import FieldValue, Kind, Pose, SeenObject
 from skill_kernel.observation.render import shown as value_shown
-from skill_kernel.processes.process import LayerUsage, ProcessSource, ProcessStatus
 from skill_kernel.robot import RobotConfig
 
 MOST_SHOWN = 400
@@ -47,7 +46,6 @@ REFLEX_ACTIONS = (("test", "approve", "remove"), ("test", "disable", "remove"), 
 LESSON_STATES = ("proposed", "confirmed", "revoked")
 LESSON_ACTIONS = (("approve", "revoke"), ("revoke",), ("approve",))
 """Actions on a lesson by its state: proposed, confirmed, revoked."""
-_USAGE = [f.name for f in fields(LayerUsage)]
 
 
 class RobotReader:
@@ -74,24 +72,13 @@ class RobotReader:
         for p in message.processes:
             created_s, ended_s = seconds(p.created), seconds(p.ended)
             known = p.process_id in self.page.model.processes
-            self.page.process(
-                p.process_id,
-                instruction=p.instruction,
-                source=ProcessSource(p.source).name,
-                status=ProcessStatus(p.status).name,
-                begun_s=created_s,
-                at_s=ended_s or (seconds(message.stamp) if known else created_s),
-                why=", ".join(p.pause_causes),
-                usage=[LayerUsage(**{name: getattr(layer, name) for name in _USAGE}) for layer in p.usage],
-                message=p.message,
-            )
+            self.page.process(p, created_s, ended_s or (seconds(message.stamp) if known else created_s))
 
     def plan(self, message: Plan) -> None:
-        self.page.plan(message.process_id, seconds(message.stamp), [(s.description, s.status) for s in message.subtasks])
+        self.page.plan(message, seconds(message.stamp))
 
     def steps(self, message: StepQueue) -> None:
-        waiting = len(message.queued) + message.more
-        self.page.steps(message.process_id, seconds(message.stamp), running=message.running, waiting=waiting, done=message.done)
+        self.page.steps(message, seconds(message.stamp))
 
     def halted(self, message: Bool) -> None:
         """Take whether the gate holds it halted. Each halt has a number above the one before."""

@@ -12,12 +12,13 @@ import math
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import fields
 from typing import Any, TypeAlias
 
 from function_tokens.run_model import REFLEX_ID, ProcessRun, RunModel, call_label, runs
 from skill_kernel.config.sections import shown
 from skill_kernel.events import CallEvent, CallKind, Notice, RunEvent
-from skill_kernel.processes.process import LayerUsage
+from skill_kernel.processes.process import LayerUsage, ProcessSource, ProcessStatus
 
 State: TypeAlias = dict[str, Any]
 Path: TypeAlias = list[str | int]
@@ -43,6 +44,7 @@ TALKING = "text"
 OWN_LOOP = {"s3": "s3", "s2": "s2"}
 """Loops of the layers that are not System 1's."""
 ENDS = {"FAILED": "failed", "STOPPED": "stopped"}
+_USAGE = [f.name for f in fields(LayerUsage)]
 
 
 def patch(before: Any, after: Any) -> tuple[list[tuple[Path, Any]], list[Path]]:
@@ -173,46 +175,36 @@ class RobotPage:
         elif news and isinstance(event, Notice):
             self._say(event.stamp_s, "notice", event.told or event.kind.name.lower().replace("_", " "), event.process_id)
 
-    def process(
-        self,
-        process_id: str,
-        *,
-        instruction: str,
-        source: str,
-        status: str,
-        begun_s: float,
-        at_s: float,
-        why: str = "",
-        usage: Sequence[LayerUsage] = (),
-        message: str = "",
-    ) -> None:
-        """Take the latched state of a process, which began at `begun_s` and is in this one since `at_s` at the latest."""
+    def process(self, told: Any, begun_s: float, at_s: float) -> None:
+        """Take a latched ProcessState, of a process that began at `begun_s` and is in this state since `at_s` at the latest."""
+        process_id, status, source = told.process_id, ProcessStatus(told.status).name, ProcessSource(told.source).name
         if process_id not in self.model.processes:
             self.model.process(process_id, begun_s).enter("WAITING", begun_s)
-        if not self.model.see_process(process_id, at_s, instruction=instruction, source=source, status=status, why=why):
-            at_s = -1.0
+        about = {"instruction": told.instruction, "source": source, "why": ", ".join(told.pause_causes)}
+        news = self.model.see_process(process_id, at_s, status=status, **about)
         process = self.model.processes[process_id]
-        if sum(u.calls for u in usage) >= sum(u.calls for u in process.usage):
-            process.usage = tuple(usage)
+        if sum(u.calls for u in told.usage) >= sum(u.calls for u in process.usage):
+            process.usage = tuple(LayerUsage(**{name: getattr(u, name) for name in _USAGE}) for u in told.usage)
         self._new_processes.add(process_id)
         if process_id not in self._told:
             self._told.add(process_id)
-            self._say(begun_s, "person" if source == "USER" else "notice", instruction, process_id)
-        if at_s >= 0 and status in ENDS:
-            self._say(at_s, "notice", f"{ENDS[status]}: {message}" if message else ENDS[status], process_id)
+            self._say(begun_s, "person" if source == "USER" else "notice", told.instruction, process_id)
+        if news and status in ENDS:
+            self._say(at_s, "notice", f"{ENDS[status]}: {told.message}" if told.message else ENDS[status], process_id)
         if process.ended:
             self._open.pop(process_id, None)
 
-    def plan(self, process_id: str, at_s: float, subtasks: Iterable[tuple[str, int]]) -> None:
-        """Take a revision of a plan: its subtasks with their status."""
-        self.model.see_plan(process_id, at_s, subtasks)
-        self._new_processes.add(process_id)
+    def plan(self, plan: Any, at_s: float) -> None:
+        """Take a revision of a Plan."""
+        self.model.see_plan(plan.process_id, at_s, [(one.description, one.status) for one in plan.subtasks])
+        self._new_processes.add(plan.process_id)
 
-    def steps(self, process_id: str, at_s: float, *, running: str, waiting: int, done: int) -> None:
-        """Take the queue of a process."""
-        process = self.model.process(process_id, at_s)
-        process.running_step, process.queued_steps, process.steps_done = running, waiting, done
-        self._new_processes.add(process_id)
+    def steps(self, steps: Any, at_s: float) -> None:
+        """Take the StepQueue of a process."""
+        process = self.model.process(steps.process_id, at_s)
+        process.running_step, process.queued_steps = steps.running, len(steps.queued) + steps.more
+        process.steps_done = steps.done
+        self._new_processes.add(steps.process_id)
 
     def chunk(self, process_id: str, stream_id: str, text: str) -> None:
         """Take a piece of a model's answer. A new stream of a process begins its text anew."""
