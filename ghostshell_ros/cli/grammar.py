@@ -3,8 +3,7 @@
 
 import json
 from dataclasses import asdict
-from enum import Enum
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -15,20 +14,12 @@ from skill_kernel.robot import RobotConfig, RobotConfigError
 from skill_kernel.skills.registry import RegistryError, SkillRegistry
 
 
-class Form(str, Enum):
-    """Name a notation for grammars."""
-
-    GBNF = "gbnf"
-    EBNF = "ebnf"
-    JSON = "json"
-    TOOLS = "tools"
-
-
 def grammar(
     robot: Annotated[str, typer.Option(help="a name in config/robots or the path of a YAML file")] = "coco",
     form: Annotated[
-        Form, typer.Option(help="gbnf (llama.cpp), ebnf (vLLM: the same text), json (Ollama: a schema), tools (dialect:=tools)")
-    ] = Form.GBNF,
+        Literal["gbnf", "ebnf", "json", "tools"],
+        typer.Option(help="gbnf (llama.cpp), ebnf (vLLM: the same text), json (Ollama: a schema), tools (dialect:=tools)"),
+    ] = "gbnf",
 ) -> None:
     """Print the grammar of the streams that a robot understands, or its functions as tools, made from its skills as they are
     installed here."""
@@ -38,9 +29,9 @@ def grammar(
     except (RobotConfigError, RegistryError) as error:
         fail(error, command="grammar")
     made = StreamGrammar(skills, GrammarOptions(config.builtin_names, config.limits))
-    if form is Form.JSON:
+    if form == "json":
         print(json.dumps(made.json_schema(), ensure_ascii=False))
-    elif form is Form.TOOLS:
+    elif form == "tools":
         print(json.dumps([asdict(tool) for tool in made.tools()], ensure_ascii=False, indent=1))
     else:
         print(made.gbnf(), end="")

@@ -151,7 +151,8 @@ class Dashboard(RuntimeNode):
                 self._lock.close()
             self._tell(f"there is no page: {error}", error=True)
             return False
-        address = f"http://{_url_host(self._names[0] if self._names else self._host)}:{listener.getsockname()[1]}"
+        host = self._names[0] if self._names else self._host
+        address = f"http://{f'[{host}]' if ':' in host else host}:{listener.getsockname()[1]}"
         self._note = {"address": address, "robots": {}}
         here, known = robots_here(str(self.context.get_domain_id())), before.get("robots")
         if isinstance(known, dict):  # a page that was killed shows them before they are discovered again
@@ -252,7 +253,3 @@ class Dashboard(RuntimeNode):
         self.halts.close()
         if self._lock is not None:
             self._lock.close()
-
-
-def _url_host(host: str) -> str:
-    return f"[{host}]" if ":" in host else host
