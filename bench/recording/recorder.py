@@ -19,6 +19,7 @@ from bench.recording.topics import (
     Topic,
     definition,
     ground_truth_in,
+    is_private,
     qos_text,
     robots_in,
 )
@@ -96,6 +97,8 @@ class Recorder(RuntimeNode):
     def _message(self, name: str, topic: Topic, data: bytes, info: dict[str, Any]) -> None:
         now_s, now_ns = self.steady_now(), time.time_ns()
         if self.failed or self._ended or now_s - self._last_s[name] < topic.least_s:
+            return
+        if is_private(topic, data):
             return
         self._last_s[name] = now_s
 

@@ -11,10 +11,13 @@ from pathlib import Path
 
 from ament_index_python.packages import get_package_share_directory
 from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
+from rclpy.serialization import deserialize_message
+from std_msgs.msg import String
 
 from ghostshell_ros.wire.codec import interface
 from ghostshell_ros.wire.events import TOPICS as EVENT_TOPICS
 from ghostshell_ros.wire.qos import EVENTS, INSTRUCTION, LATCHED, LATCHED_BY_ANY, OBSERVATION, PLANS, QUEUES, SENSORS, STREAM
+from skill_kernel.processes.questions import in_private, named
 
 
 @dataclass(frozen=True)
@@ -83,6 +86,11 @@ def ground_truth_in(topics: Iterable[tuple[str, list[str]]], robots: Iterable[st
         for topic, kinds in topics
         if GROUND_TRUTH_KIND in kinds and (found := GROUND_TRUTH.fullmatch(topic)) and found["robot"] in wanted
     }
+
+
+def is_private(topic: Topic, data: bytes) -> bool:
+    """Return whether serialised data of a topic are an answer that its person wants no one else to read."""
+    return topic.name == "answer" and in_private(named(deserialize_message(data, String).data.split())[1])[1]
 
 
 _FOREVER = "{sec: 9223372036, nsec: 854775807}"

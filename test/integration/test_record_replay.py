@@ -24,12 +24,13 @@ from mcap.reader import make_reader
 from mcap.writer import Writer
 from race_robot import DIARY, ROBOT_YAML
 from rclpy.serialization import deserialize_message, serialize_message
+from std_msgs.msg import String
 
 from bench.replay.recorded import read_run
 from ghostshell_ros.runtime.node import RuntimeNode
 from ghostshell_ros.runtime.node_runtime import NodeHost
 from ghostshell_ros.wire.events import read_events
-from ghostshell_ros.wire.qos import LATCHED, QUEUES, STREAM
+from ghostshell_ros.wire.qos import INSTRUCTION, LATCHED, QUEUES, STREAM
 from planners.prompts.blocks import block
 from ros_support import ROOT, Processes, wait_until
 from skill_kernel.codes import Outcome
@@ -43,6 +44,8 @@ WRONG = '<walk tag="c" ms="30"/><fly/><nod tag="d" speed="3"/>after & that'
 
 STEPS = """<step><walk tag="s1" ms="100"/></step><step><if cond="it rains"><walk tag="s2"/></if><if cond="the person waves">
 <wave tag="s3" ms="80"/></if><else><nod tag="s4"/></else></step><subtask_complete/><step><nod tag="s5"/></step>"""
+
+PEOPLES_ANSWERS = ("1abc private: no, the doctor comes", "2abc yes")
 
 
 class Robot(RuntimeNode):
@@ -58,6 +61,7 @@ class Robot(RuntimeNode):
         self.create_subscription(KernelState, "kernel_state", lambda m: setattr(self, "kernel", m), LATCHED)
         self._prompts = self.create_publisher(LlmPrompt, "prompts", QUEUES)
         self._answers = self.create_publisher(LlmAnswer, "answers", QUEUES)
+        self.people = self.create_publisher(String, "answer", INSTRUCTION)
         self.create_service(JudgeCondition, "judge_condition", self._judge)
         self._interrupts = [self.create_client(Interrupt, f"{name}/interrupt") for name in INTERRUPTED]
 
@@ -195,6 +199,8 @@ def run(robot: Robot, tmp_path_factory: pytest.TempPathFactory) -> Path:
     wait_until(lambda: len(robot.of(CallKind.STARTED, "p4")) == 2, 5.0, "two calls run")
     robot.say('<walk tag="held" ms="20"/>', "p5")
     wait_until(lambda: [e for e in robot.events if e.kind == CallKind.CONTENTION], 5.0, "p5 waits for the legs")
+    for answer in PEOPLES_ANSWERS:
+        robot.call_soon(robot.people.publish, String(data=answer))
     epoch = robot.interrupt("p4")
     robot.drained("p4")
     robot.say('<nod tag="late"/>', "p4", epoch=epoch - 1)
@@ -227,6 +233,12 @@ def test_the_file_is_indexed_and_tells_what_it_holds(run: Path, robot: Robot) ->
         f"parameters{space}/token_parser.yaml",
     ):
         assert f"attached {attached}" in text
+
+
+def test_a_private_answer_is_not_in_the_file(run: Path, robot: Robot) -> None:
+    with run.open("rb") as file:
+        messages = make_reader(file).iter_messages(topics=[f"{robot.get_namespace()}/answer"])
+        assert [deserialize_message(m.data, String).data for _, _, m in messages] == ["2abc yes"]
 
 
 def changed(run: Path, path: Path, change: Callable[[LlmChunk], str]) -> Path:

@@ -21,10 +21,20 @@ from ghostshell.msg import CallEvent, EventHead, LlmChunk
 from mcap.reader import make_reader
 from mcap_ros2.decoder import DecoderFactory
 from rclpy.serialization import serialize_message
+from std_msgs.msg import String
 
 from bench.recording.configuration import HIDDEN, presentable, presentable_text
 from bench.recording.run_writer import RecordingWriteError, RunWriter
-from bench.recording.topics import GLOBAL, GROUND_TRUTH_KIND, TOPICS, definition, ground_truth_in, qos_text, robots_in
+from bench.recording.topics import (
+    GLOBAL,
+    GROUND_TRUTH_KIND,
+    TOPICS,
+    definition,
+    ground_truth_in,
+    is_private,
+    qos_text,
+    robots_in,
+)
 from bench.replay.recorded import RunFileError, read_run
 from ghostshell_ros.wire.codec import interface
 from ghostshell_ros.wire.events import KINDS, MESSAGES
@@ -264,3 +274,10 @@ def test_an_event_is_its_message_field_by_field(event: type[RunEvent]) -> None:
     assert fields - head | {"head"} == set(message.get_fields_and_field_types())
     assert {kind.name: kind.value for kind in KINDS[event]} == {k.name: getattr(message, k.name) for k in KINDS[event]}
     assert {getattr(CallEvent, o.name): o for o in Outcome} == OUTCOMES
+
+
+@pytest.mark.parametrize("text", ["private: I see the doctor", "1abc Private：no", " 私下: 不"])
+def test_a_private_answer_is_told_from_others(text: str) -> None:
+    answer = next(topic for topic in TOPICS if topic.name == "answer")
+    assert is_private(answer, serialize_message(String(data=text)))
+    assert not is_private(answer, serialize_message(String(data="1abc no")))
