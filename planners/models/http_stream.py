@@ -171,6 +171,13 @@ class HttpModelClient(abc.ABC):
             with contextlib.suppress(Exception):
                 _submit(sdk.close()).result(1.0)
 
+    def _no_page(self, response: Any) -> None:
+        """Raise ModelError where what was read to its end is a page, as of a login of the network, and no stream."""
+        if "html" in response.headers.get("content-type", ""):
+            what = f"{self._config.url} answers, but with a web page and not as the API of provider {self._config.provider}"
+            remedy = "check `base_url`, and whether a proxy or a login page of the network stands between"
+            raise ModelError(ModelCode.MODEL_SERVER, f"{self.name}: {what}; {remedy}")
+
     @abc.abstractmethod
     def _items(self, client: Any, request: ModelRequest) -> AsyncGenerator[Item, None]:
         """Yield the answer to one request, with a Finished where the provider says that it is complete."""

@@ -49,6 +49,7 @@ class OpenAIModelClient(HttpModelClient):
                             if quoted and isinstance(item, TextDelta):
                                 item = TextDelta(quoted.feed(item.text))  # empty: NO_TEXT
                             yield item
+                    self._no_page(stream.response)
                 return
             except Exception as error:
                 if not self._adapt(error):
@@ -233,6 +234,7 @@ class AnthropicModelClient(HttpModelClient):
             async for event in stream:
                 for item in translate(event):
                     yield item
+            self._no_page(stream.response)
 
 
 class _Translator:

@@ -8,8 +8,10 @@ import email.utils
 import logging
 import socket
 import sys
+import threading
 import traceback
 from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -208,6 +210,27 @@ def test_an_error_event_inside_the_stream_has_the_code_of_its_type(lab: Lab, kin
     text, error = lab.read(lab.client())
     assert text == ANSWER[:MID_TAG] and error is not None
     assert (error.code, error.partial) == (code, True) and f"injected {kind}" in error.message
+
+
+class Page(BaseHTTPRequestHandler):
+    """Answer whatever is asked with a page, as a network's login does."""
+
+    def do_POST(self) -> None:
+        self.rfile.read(int(self.headers["Content-Length"]))
+        self.send_response(200)
+        self.send_header("Content-Type", "text/html; charset=utf-8")
+        self.end_headers()
+        self.wfile.write(b"<!DOCTYPE html>\n<title>Sign in</title>\n\n<p>data: none</p>")
+
+
+def test_a_web_page_is_told_as_no_api_and_not_asked_for_again(lab: Lab) -> None:
+    with HTTPServer(("127.0.0.1", 0), Page) as portal:
+        threading.Thread(target=portal.serve_forever, args=(0.01,), daemon=True).start()
+        url = f"http://127.0.0.1:{portal.server_port}"
+        text, error = lab.read(lab.client(base_url=url))
+        portal.shutdown()
+    assert error is not None and (text, error.code, lab.waits_s) == ("", ModelCode.MODEL_SERVER, [])
+    assert f"{url} answers, but with a web page and not as the API of provider {lab.provider}; check `base_url`" in error.message
 
 
 def test_nobody_listening_is_a_connection_error_with_the_address(lab: Lab) -> None:
