@@ -35,7 +35,7 @@ _GRAMMAR = {
     "include": ("file", "", "arg"),
     "include/arg": ("name value", "", ""),
     "node": ("exec", _NODE, "param remap"),
-    "param": ("name value type", "", ""),
+    "param": ("name value", "type", ""),
     "param from a file": ("from", "", ""),
     "remap": ("from to", "", ""),
 }
@@ -317,7 +317,11 @@ class _Performer:
     def _parameters(self, element: Any, target: str) -> str | InlineParameters:
         """Return the file that a <param> names, or the parameter that it gives."""
         if "from" not in element.attrib:
-            value = substitution.typed(self._get(element, "value"), element.get("type"), self._place(element))
+            kind, place = element.get("type", "yaml"), self._place(element)
+            template = substitution.parse(element.get("value"), place)
+            if kind == "yaml" and len(template) > 1 and any(isinstance(p, str) and set("'\"") & set(p) for p in template):
+                raise LaunchError("a substitution and quotes in one value: give the parameter a type", place)
+            value = substitution.typed(self._performed(template, place), kind, place)
             return InlineParameters(target, {self._get(element, "name"): value})
         path = self._get(element, "from")
         if not os.path.isfile(path):

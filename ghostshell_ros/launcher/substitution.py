@@ -9,6 +9,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+import yaml
+
 from ghostshell_ros.launcher.specs import LaunchError
 from skill_kernel.config.sections import nearest
 
@@ -122,6 +124,7 @@ class _Scanner:
 
 TRUTH = {"true": True, "1": True, "false": False, "0": False}
 _CONVERSIONS: dict[str, Callable[[str], Any]] = {
+    "yaml": lambda text: yaml.safe_load(text) if text else text,
     "bool": lambda text: TRUTH[text.strip().lower()],
     "int": int,
     "float": float,
@@ -134,9 +137,18 @@ def typed(text: str, kind: str, place: str) -> Any:
     if kind not in _CONVERSIONS:
         raise LaunchError(f"parameter type '{kind}' is not known{nearest(kind, _CONVERSIONS, else_known=True)}", place)
     try:
-        return _CONVERSIONS[kind](text)
-    except (KeyError, ValueError) as error:
-        raise LaunchError(f"'{text}' is not of type {kind}", place) from error
+        value = _CONVERSIONS[kind](text)
+    except (yaml.YAMLError, KeyError, ValueError, RecursionError) as error:
+        hint = '; add type="str" if it is a text' if kind == "yaml" else ""
+        raise LaunchError(f"'{text}' is not of type {kind}{hint}", place) from error
+    kinds = {type(item) for item in (value if isinstance(value, list) else [value])}
+    if len(kinds) > 1 or not kinds <= {bool, int, float, str}:
+        raise LaunchError(
+            f"parameter value '{text}' is neither bool, int, float, string nor a list of one of them; "
+            'add type="str" if it is a text',
+            place,
+        )
+    return value
 
 
 def equal(left: str, right: str) -> str:

@@ -228,10 +228,12 @@ def test_the_content_of_a_file_is_a_value_and_one_that_is_not_there_an_error(
         ("<node pkg='demo' exec='talker' output='own_log'/>", "output is 'own_log'"),
         ("<node pkg='demo' exec='talker' args=\"'$(env HERE)'\"/>", "quotes in 'args' are not known here"),
         ("<node pkg='demo' exec='talker'><param name='a'/></node>", "<param> lacks the attribute 'value'"),
-        ("<node pkg='demo' exec='talker'><param name='a' value='x'/></node>", "<param> lacks the attribute 'type'"),
         ("<node pkg='demo' exec='talker'><param name='a' value='x' type='int'/></node>", "not of type int"),
         ("<node pkg='demo' exec='talker'><param name='a' value='x' type='integer'/></node>", "type 'integer' is not"),
         ("<node pkg='demo' exec='talker'><param name='a' value='[1]' type='int'/></node>", "not of type int"),
+        ("<node pkg='demo' exec='talker'><param name='a' value='[1, b]'/></node>", "a list of one of them"),
+        ("<node pkg='demo' exec='talker'><param name='a' value=\"'$(env HERE)'\"/></node>", "give the parameter a type"),
+        ("<node pkg='demo' exec='talker'><param name='a' value='2024-01-01'/></node>", 'add type="str"'),
         ("<node pkg='demo' exec='talker'><param from='/no/file.yaml'/></node>", "no parameter file '/no/file.yaml'"),
         ("<node pkg='demo' exec='talker'><param from='a' name='b'/></node>", "'name' of <param> is not known"),
         ("<include file='/no/file.launch.xml'/>", "no launch file '/no/file.launch.xml'"),
@@ -284,7 +286,7 @@ def test_a_node_command_is_built_as_launch_ros_builds_it(
     (spec,) = load(
         "<let name='q' value='q u'/>"
         "<node pkg='demo' exec='talker' name='n' namespace='ns' args='--x $(env HERE)/y $(var q)' ros_args='-p a:=b'>"
-        "<param name='i' value='1' type='int'/><param from='$(dirname)/p.yaml'/><remap from='a' to='/b'/></node>"
+        "<param name='i' value='1'/><param from='$(dirname)/p.yaml'/><remap from='a' to='/b'/></node>"
     )
     assert spec.name == "talker-1"
     assert spec.command == (
@@ -313,21 +315,32 @@ def test_parameters_of_a_node_without_name_or_namespace_go_to_all_nodes_of_its_p
     load: Callable[..., list[ProcessSpec]],
 ) -> None:
     for attributes in ("", "name='n'", "namespace='ns'"):
-        (spec,) = load(f"<node pkg='demo' exec='talker' {attributes}><param name='i' value='1' type='int'/></node>")
+        (spec,) = load(f"<node pkg='demo' exec='talker' {attributes}><param name='i' value='1'/></node>")
         assert InlineParameters("/**", {"i": 1}) in spec.command
 
 
 @pytest.mark.parametrize(
     ("attributes", "value"),
     [
-        ("value='$(var n)' type='int'", 3),
+        ("value='1'", 1),
+        ("value='1.5'", 1.5),
+        ("value='true'", True),
+        ("value='off'", False),
+        ("value='text'", "text"),
+        ("value=\"'1'\"", "1"),
+        ("value='$(var n)'", 3),
         ("value='$(var n)' type='str'", "3"),
         ("value='007' type='str'", "007"),
         ("value='2' type='float'", 2.0),
         ("value='$(var n)' type='float'", 3.0),
         ("value='1' type='bool'", True),
         ("value='True' type='bool'", True),
+        ("value='1e-3'", "1e-3"),
+        ("value='[1, 2]'", [1, 2]),
+        ("value='[1, $(var n)]'", [1, 3]),
+        ("value='[a, b]'", ["a", "b"]),
         ("value='' type='str'", ""),
+        ("value=''", ""),
         ("value='a&#10;b: 中' type='str'", "a\nb: 中"),
     ],
 )

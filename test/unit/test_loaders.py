@@ -27,6 +27,7 @@ from bench.replay.recording import Piece, RecordedStream, append_recording
 from function_tokens.routines import RoutineError, RoutineStore
 from ghostshell_ros.launcher.launch_file import describe
 from ghostshell_ros.launcher.specs import LaunchError
+from ghostshell_ros.launcher.substitution import typed
 from ghostshell_ros.security import Policy, PolicyError, rights
 from ghostshell_ros.sim.stage import read_arrangement
 from ghostshell_ros.sim.world import SimWorldError
@@ -267,6 +268,13 @@ def test_a_name_that_no_robot_has_is_refused(name: str) -> None:
     with pytest.raises(RobotConfigError) as caught:
         find_file(name)
     assert len(str(caught.value)) < 500
+
+
+@pytest.mark.parametrize("value", ["2024-02-30", "[" * 500, "{a: [}", "0x_"])
+def test_a_value_of_a_launch_file_that_is_no_yaml_is_refused(value: str) -> None:
+    assert typed(value, "str", "a.launch.xml:3") == value
+    with pytest.raises(LaunchError, match='is not of type yaml; add type="str"'):
+        typed(value, "yaml", "a.launch.xml:3")
 
 
 @pytest.mark.parametrize("spec", ["record:a=" * 3000 + "offline", "openai:m@http://[", "\ud800", "x" * 70_000])
