@@ -113,6 +113,11 @@ class BaseGate(Gate):
         self._lost.discard(sensor)
 
     @property
+    def silent(self) -> str:
+        """Return which sensors fell silent and have not been heard since; "" for none."""
+        return ", ".join(sorted(self._lost))
+
+    @property
     def unheard(self) -> set[str]:
         """Return the sensors that the robot's file names and that were never heard."""
         return {"scan"} - self._heard.keys() if self._base.scan else set()

@@ -98,6 +98,11 @@ class JointGate(Gate):
         """Let commands count again; nothing moves before a new one."""
         self.halt_cause = ""
 
+    @property
+    def silent(self) -> str:
+        """Return which sensor fell silent and has not been heard since; "" for none."""
+        return "joint_states" if self._lost else ""
+
     def measure(self, now: float, names: Sequence[str], positions: Sequence[float]) -> bool:
         """Take in measured positions in rad. After a silence of the sensor, set-points start anew from them.
 

@@ -47,7 +47,7 @@ def ready(robot: BroughtUp) -> None:
     """Clear a halt, and wait until the robot takes a task again."""
     watch = robot.observer
     if watch.halted:
-        watch.ask(watch.clear_halt, Trigger.Request())
+        wait_until(lambda: watch.ask(watch.clear_halt, Trigger.Request()).success, 5.0, "the gate clears the halt")
     wait_until(lambda: watch.halted is False and watch.kernel and not watch.kernel.halted, 5.0, "no halt")
     wait_until(lambda: watch.kernel and not watch.kernel.running, 12.0, "nothing runs any more")
     wait_until(lambda: set(watch.drivers.values()) == {"active"}, 8.0, "the drivers are active")

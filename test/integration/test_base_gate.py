@@ -304,9 +304,13 @@ def test_a_silent_sensor_halts_for_good(plant: BasePlant, commander: Commander, 
     silent = getattr(plant, f"silent_{sensor}")
     silent.set()
     wait_until(lambda: plant.halted, 2.0, f"halted by the silence of {sensor}")
+    refused = commander.call("clear_halt")
+    topic = {"scan": "scan", "odometry": "odom"}[sensor]
+    assert not refused.success and f"still halted: nothing is heard of {topic};" in refused.message
     silent.clear()
     time.sleep(0.2)
     assert plant.halted and plant.speed == 0.0
+    assert commander.call("clear_halt").success, "one measurement is enough"
 
 
 def test_the_keyboard_drives_it_and_leaving_gives_it_back(plant: BasePlant, rig: Rig) -> None:

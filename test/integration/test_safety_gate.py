@@ -219,6 +219,7 @@ def test_a_silent_sensor_halts_for_good(plant: Plant, commander: Commander) -> N
     wait_until(lambda: plant.positions["knee"] > 0.1, 5.0, "the knee moves")
     plant.silent.set()
     wait_until(lambda: plant.halted, 2.0, "halted by the silence of joint_states")
+    assert "nothing is heard of joint_states" in commander.call("clear_halt").message
     plant.silent.clear()
     held = plant.positions["knee"]
     time.sleep(0.2)

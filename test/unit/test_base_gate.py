@@ -113,11 +113,12 @@ def test_a_sensor_that_falls_silent_halts_and_nothing_moves_before_it_is_back(se
     assert not gate.halted, "never heard, it is not missed"
     gate.hear(1.5, sensor)
     run(gate, 1.5, 1.1, Source.SKILL, Velocity(0.5))
-    assert gate.halted and sensor in gate.halt_cause
+    assert gate.halted and sensor in gate.halt_cause and gate.silent == sensor
     gate.clear_halt()
     refusal = gate.command(3.0, Source.SKILL, Velocity(0.5))
     assert refusal is not None and refusal.kind is RefusalKind.NOT_MEASURED and sensor in refusal.message
     gate.hear(3.0, sensor)
+    assert gate.silent == ""
     assert run(gate, 3.0, 0.5, Source.SKILL, Velocity(0.5)).forward == pytest.approx(0.5)
 
 

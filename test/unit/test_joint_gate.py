@@ -117,10 +117,11 @@ def test_a_silent_sensor_halts_and_its_return_starts_from_the_new_pose() -> None
     made.tick(0.9)
     assert not made.halted
     made.tick(1.1)
-    assert made.halted and "joint_states" in made.halt_cause
+    assert made.halted and "joint_states" in made.halt_cause and made.silent == "joint_states"
     made.clear_halt()
     assert made.command(1.2, ["knee"], [1.0]) is not None, "cleared, but the sensor is still silent"
     made.measure(2.0, ["knee"], [-0.7])
+    assert made.silent == ""
     made.command(2.0, ["knee"], [-0.7])
     assert made.tick(2.01) == {"knee": -0.7}
 

@@ -267,6 +267,9 @@ class SafetyGate(RuntimeNode):
             return False, f"still halted ({cause}): {refusal}"
         if conflict := self._sole.conflict(self.steady_now()):
             return False, f"still halted: {conflict}"
+        sensors = [self._gate.silent, self._base.gate.silent if self._base is not None else ""]
+        if silent := ", ".join(filter(None, sensors)):
+            return False, f"still halted: nothing is heard of {silent}; start what publishes it, then clear the halt"
         self._latch.cleared()
         self._gate.clear_halt()
         if self._base is not None:
