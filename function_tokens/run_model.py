@@ -98,12 +98,10 @@ class ProcessRun:
 
     @property
     def why(self) -> str:
-        """Return why it is paused."""
         return self.states[-1].why if self.states else ""
 
     @property
     def ended(self) -> bool:
-        """Return whether it has ended."""
         return self.status in ENDED
 
     def enter(self, name: str, at_s: float, why: str = "") -> bool:

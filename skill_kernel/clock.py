@@ -50,7 +50,6 @@ class SteadyClock:
         self._closed = False
 
     def now(self) -> float:
-        """Return the seconds of the steady clock."""
         return time.monotonic()
 
     def call_later(self, delay_s: float, callback: Callable[[], None]) -> Timer:

@@ -126,7 +126,6 @@ class ModelEvent(EventBase):
 
     @property
     def took_s(self) -> float:
-        """Return how long the answer took."""
         return max(0.0, self.end_s - self.start_s)
 
     @property

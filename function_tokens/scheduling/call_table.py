@@ -61,7 +61,6 @@ class CallTable:
     # -- streams and their turns --------------------------------------------------------------------------------------
 
     def open_stream(self, stream: Stream) -> None:
-        """Take in a new stream."""
         self.streams[stream.stream_id] = stream
         self._drained = False
         self._newest = max(self._newest, (stream.epoch, stream.turn))

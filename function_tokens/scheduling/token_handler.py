@@ -55,7 +55,6 @@ class TokenHandler:
     _made: int = 0
 
     def take(self, stream: Stream, token: FunctionToken) -> None:
-        """Take one token."""
         if stream.step is not None and not stream.run_stack:
             self.table.steps.wrote(stream.step, token)
         if token.kind in (TokenKind.CHAR, TokenKind.REF):

@@ -69,11 +69,9 @@ class Job:
         return {}
 
     def feedback(self) -> Any:
-        """Return the feedback message."""
         return self.action.Feedback(**self.report())
 
     def result(self) -> Any:
-        """Return the result message."""
         return self.action.Result(**self.report())
 
     def ended(self) -> None:
@@ -123,7 +121,6 @@ class Driver(ManagedNode):
         """Do what concerns all jobs, before they are stepped."""
 
     def step_jobs(self) -> None:
-        """Step every job now."""
         now = self.steady_now()
         self.before_steps(now)
         for key, job in list(self.jobs.items()):

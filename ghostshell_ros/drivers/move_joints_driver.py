@@ -99,7 +99,6 @@ class MoveJointsDriver(Driver):
         self.unanswered += 1
 
     def on_joint_states(self, message: JointState) -> None:
-        """Take in where the joints are."""
         self.measured.update(zip(message.name, message.position, strict=False))
 
     def _on_gate(self, _: JointState) -> None:

@@ -39,7 +39,6 @@ class Tune:
 
     @property
     def duration_s(self) -> float:
-        """Return how long the tune takes in s."""
         return sum(seconds for _, seconds in self.parsed())
 
 

@@ -32,15 +32,12 @@ class Goal:
         self._refusal: tuple[int, str] | None = None
 
     def feedback(self, message: Any) -> None:
-        """Publish feedback."""
         self._node.call_soon(self._feedback, message)
 
     def succeed(self, result: Any) -> None:
-        """End as succeeded."""
         self._node.call_soon(self._end, "succeed", result)
 
     def abort(self, result: Any) -> None:
-        """End as aborted."""
         self._node.call_soon(self._end, "abort", result)
 
     def canceled(self, result: Any) -> None:

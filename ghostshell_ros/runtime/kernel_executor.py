@@ -201,7 +201,6 @@ class ProcessExecutor:
         self._link, self._registry, self._process_id = link, registry, process_id
 
     def start(self, call: Call) -> None:
-        """Hand the call to the kernel."""
         function = call.function
         if call.role is Role.TEXT:
             if self._registry.text_skill is None:
@@ -224,13 +223,10 @@ class ProcessExecutor:
         self._link.start(spec, self.scheduler)
 
     def content(self, call: Call, text: str, last: bool) -> None:
-        """Pass character data on."""
         self._link.content(call.call_id, text, last)
 
     def reset(self, call: Call) -> None:
-        """End a call as DONE."""
         self._link.control(call.call_id, CallControl.RESET)
 
     def stop(self, call: Call, cause: str) -> None:
-        """End a call as INTERRUPTED."""
         self._link.control(call.call_id, CallControl.INTERRUPT, cause)

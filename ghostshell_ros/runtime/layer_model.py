@@ -134,7 +134,6 @@ class LayerModel:
         return answer
 
     def close(self) -> None:
-        """Cancel every answer."""
         for answer in list(self.answers):
             answer.cancel()
 
@@ -183,7 +182,6 @@ class Answer:
         self._repetition = RepetitionWatch()
 
     def begin(self) -> None:
-        """Ask the model."""
         events = self.client.stream(self.request, cancel=self._cancel)
         threading.Thread(target=self._read, args=(events,), name=f"model-{self.about['layer']}", daemon=True).start()
 

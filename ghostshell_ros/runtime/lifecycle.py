@@ -50,7 +50,6 @@ class DriverState:
         return f"{self.name} takes no goal of {action}: it is {self.state}, because {self.why}"
 
     def status(self) -> DiagnosticStatus:
-        """Return the state as a message."""
         bad = DiagnosticStatus.ERROR if self.state == LOST else DiagnosticStatus.WARN
         level = DiagnosticStatus.OK if self.state == "active" else bad
         values = [KeyValue(key=ACTION, value=action) for action in self.actions]
@@ -60,7 +59,6 @@ class DriverState:
 
     @classmethod
     def of(cls, status: DiagnosticStatus) -> DriverState:
-        """Return the state in a message."""
         more = {pair.key: pair.value for pair in status.values}
         return cls(status.name, status.message, actions_of(status), more.get(_WHY, ""), _COMING in more)
 

@@ -174,7 +174,6 @@ class RuntimeNode(Node):
         return super().create_subscription(kind, topic, self.guarded(callback), *rest, **options)
 
     def create_timer(self, timer_period_sec: float, callback: Callable[..., Any], *args: Any, **options: Any) -> Timer:
-        """Create a timer."""
         return super().create_timer(timer_period_sec, self.guarded(callback), *args, **options)
 
     def create_service(self, srv_type: Any, srv_name: str, callback: Callable[..., Any], **options: Any) -> Service:

@@ -132,7 +132,6 @@ class NodeHost:
             node.close()
 
     def destroy(self) -> None:
-        """Destroy the nodes' entities."""
         self._executor.shutdown()
         for node in self.nodes:
             node.destroy_node()

@@ -229,7 +229,6 @@ class ProcessServer(RuntimeNode):
         self._events.write(Notice(error_code=TaskCode.NODE_UNAVAILABLE, error_msg=why))
 
     def _tell_client(self, process: Process) -> None:
-        """Tell the client of its task."""
         goal = self._goals.get(process.process_id)
         if goal is None:
             return

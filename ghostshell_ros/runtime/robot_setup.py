@@ -31,7 +31,6 @@ class RobotSetup:
     _refused_version: str = ""
 
     def facts(self) -> RobotFacts:
-        """Return the facts that prompts tell about the robot."""
         config = self.config
         return RobotFacts(
             config.name,

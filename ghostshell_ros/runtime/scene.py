@@ -62,7 +62,6 @@ class Scene:
             node.create_subscription(ImageMsg, f"{below}camera/image_raw", self._camera, SENSORS)
 
     def processes(self, message: ProcessArray) -> None:
-        """Take the processes as they are now."""
         self._processes = message
 
     def call(self, event: CallEvent) -> None:
@@ -73,7 +72,6 @@ class Scene:
             self._running.pop(event.call_id, None)
 
     def present(self) -> Present:
-        """Return what is known now."""
         processes = tuple(map(process_of, self._processes.processes))
         return Present(self.observation(), processes, tuple(self._running.values()), self.steady_now(), self.now_s())
 

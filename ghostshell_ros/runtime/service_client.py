@@ -75,7 +75,6 @@ class ServiceClient:
         self.client = node.create_client(service, name, qos_profile=REQUESTS)
 
     def discovered(self) -> bool:
-        """Return whether the service is discovered now."""
         return bool(self.client.service_is_ready())
 
     def ask(

@@ -159,7 +159,6 @@ class StrategyHost(ABC):
         self.deliver(Restarted(call_reports(process)))
 
     def update(self, process: ProcessState) -> None:
-        """Take note of its status."""
         if process.epoch != self.epoch:
             return
         if process.status == ProcessState.PAUSED:
@@ -192,7 +191,6 @@ class StrategyHost(ABC):
         self._abandon()
 
     def call_event(self, event: CallEvent) -> None:
-        """Hand on the stage of a call of the process."""
         if event.kind not in (CallKind.STARTED, CallKind.ENDED):
             return
         if (
@@ -329,7 +327,6 @@ class HostTable(dict[str, H], Generic[S, H]):
             del self._epochs[next(iter(self._epochs))]
 
     def unfinished(self) -> list[str]:
-        """Return the processes whose plans go on."""
         return [process_id for process_id, host in self.items() if not host.finished]
 
     def _begin(self, process: ProcessState) -> None:

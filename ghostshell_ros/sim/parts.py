@@ -31,7 +31,6 @@ class Battery:
 
     @property
     def voltage(self) -> float:
-        """Return the voltage at the present charge."""
         return EMPTY_V + (FULL_V - EMPTY_V) * self.charge
 
 

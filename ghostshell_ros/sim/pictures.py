@@ -143,7 +143,6 @@ class PictureThread(Generic[Stamp]):
         self._thread = threading.Thread(target=self._run, name="pictures", daemon=True)
 
     def start(self) -> None:
-        """Begin."""
         self._thread.start()
 
     def set_face(self, image: Image, robot: str = "") -> None:

@@ -192,7 +192,6 @@ class SimRobot:
         return tuple(self._data.sensor(self.prefix + name).data.tolist())
 
     def has_sensor(self, name: str) -> bool:
-        """Return whether the robot's model has a sensor of this name."""
         return mujoco.mj_name2id(self._model, _OBJECT.mjOBJ_SENSOR, self.prefix + name) >= 0
 
     def site(self, name: str) -> int | None:
@@ -201,7 +200,6 @@ class SimRobot:
         return number if number >= 0 else None
 
     def cameras(self) -> tuple[str, ...]:
-        """Return the names of the cameras that the robot bears."""
         model = self._model
         own = (i for i in range(model.ncam) if int(model.cam_bodyid[i]) in self.bodies)
         return tuple(model.camera(i).name.removeprefix(self.prefix) for i in own)

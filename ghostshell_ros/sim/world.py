@@ -93,7 +93,6 @@ class SimWorld:
 
     @property
     def timestep(self) -> float:
-        """Return the seconds of one step."""
         return float(self.model.opt.timestep)
 
     def attach(self, update: Callable[[float], None], reset: Callable[[], None]) -> None:
@@ -198,7 +197,6 @@ class SimWorld:
         return found
 
     def cameras(self) -> tuple[str, ...]:
-        """Return the names of the model's cameras."""
         return tuple(self.model.camera(i).name for i in range(self.model.ncam))
 
     def render(self, camera: str = "film", width: int = 640, height: int = 480) -> Image:

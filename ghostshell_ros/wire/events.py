@@ -34,7 +34,6 @@ _FIELDS = {kind: tuple(f.name for f in fields(kind) if f.name not in _HEAD | {"s
 
 
 def to_message(event: RunEvent, head: ghostshell.msg.EventHead) -> Any:
-    """Return the message of an event."""
     kind = type(event)
     given = {name: getattr(event, name) for name in _FIELDS[kind]}
     values = {name: ros_text(value) if isinstance(value, str) else value for name, value in given.items()}
@@ -68,7 +67,6 @@ class EventWriter:
         self._publishers = {kind: node.create_publisher(MESSAGES[kind], TOPICS[kind], EVENTS) for kind in classes}
 
     def write(self, event: RunEvent) -> None:
-        """Publish one event."""
         self._seq += 1
         head = ghostshell.msg.EventHead(
             stamp=self._node.get_clock().now().to_msg(),

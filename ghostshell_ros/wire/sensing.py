@@ -33,14 +33,12 @@ def pose_of(pose: Any) -> Pose2D:
 
 
 def twist_of(velocity: Velocity) -> Twist:
-    """Return a planar velocity as a message."""
     message = Twist()
     message.linear.x, message.linear.y, message.angular.z = velocity.forward, velocity.lateral, velocity.turn
     return message
 
 
 def velocity_of(message: Twist) -> Velocity:
-    """Return the planar part of a velocity message."""
     return Velocity(message.linear.x, message.linear.y, message.angular.z)
 
 

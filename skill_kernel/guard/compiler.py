@@ -105,7 +105,6 @@ class Compiler(ast.NodeVisitor):
     # -- expressions ---------------------------------------------------------------------------------------------
 
     def compile(self, node: ast.expr) -> Code:
-        """Return the code of an expression."""
         return cast(Code, self.visit(node))
 
     def wanted(self, node: ast.expr, type_: Type, what: str) -> Code:

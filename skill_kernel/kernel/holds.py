@@ -128,7 +128,6 @@ class LeaseTable:
         return tuple(self._holders)
 
     def settings(self, subsystem: str) -> SubsystemConfig:
-        """Return the settings of a subsystem."""
         return self._settings.get(subsystem, UNDECLARED)
 
     def _conflict(self, name: str, other: CallSpec, new: CallSpec) -> bool:

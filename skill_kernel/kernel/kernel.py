@@ -367,7 +367,6 @@ class Kernel:
             return dict(self._stop_measured_s)
 
     def state(self) -> KernelSnapshot:
-        """Return the kernel's state now."""
         with self._step():
             live = [r for r in self._calls.values() if not r.reported]
             return KernelSnapshot(
@@ -461,7 +460,6 @@ class Kernel:
         self._report(Notice(text=text, error_code=code, error_msg=text if code else "", **run.spec.about))
 
     def _changed(self) -> None:
-        """Report that the state has changed."""
         self._outbox.append(self._on_change)
 
     # -- stops and ends ------------------------------------------------------------------------------------------
@@ -773,7 +771,6 @@ class SkillCaller:
 
     @property
     def process_id(self) -> str:
-        """Return the process of the call."""
         return self._run.spec.process_id
 
     def call(self, name: str, /, **arguments: Any) -> SkillReturn:

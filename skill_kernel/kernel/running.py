@@ -123,7 +123,6 @@ class RunningCall:
 
     @property
     def leased(self) -> bool:
-        """Return whether it holds its leases."""
         return self.pausing is not Pausing.PARKED
 
     @property
@@ -236,7 +235,6 @@ class CallTable(dict[str, RunningCall]):
         self.ended: dict[str, None] = {}
 
     def of(self, process_id: str) -> list[RunningCall]:
-        """Return the running calls of one process."""
         return [run for run in self.values() if run.spec.process_id == process_id]
 
     def forget(self, run: RunningCall) -> None:

@@ -111,7 +111,6 @@ class Observer:
         self._fields[name].miss(why)
 
     def fields(self, now: float) -> Mapping[str, FieldValue]:
-        """Return all fields as they are now."""
         return {name: field.make(now) for name, field in self._fields.items()}
 
     def observation(self, now: float, time_s: float) -> Observation:

@@ -55,7 +55,6 @@ def skipped(usage: tuple[LayerUsage, ...], layer: str) -> tuple[LayerUsage, ...]
 
 
 def usage_of(usage: tuple[LayerUsage, ...], layer: str) -> LayerUsage:
-    """Return the sums of one layer."""
     return next((u for u in usage if u.layer == layer), LayerUsage(layer))
 
 

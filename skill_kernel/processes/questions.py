@@ -179,7 +179,6 @@ class Questions:
                 self._end(asked, QuestionEnd(code=AskCode.PROCESS_ENDED, why=f"process {process_id} has ended ({how})"))
 
     def end_all(self, code: AskCode, why: str) -> None:
-        """End every question."""
         for asked in self.open:
             self._end(asked, QuestionEnd(code=code, why=why))
 

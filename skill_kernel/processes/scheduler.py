@@ -145,7 +145,6 @@ class ProcessScheduler:
         return [p for p in self._processes.values() if not p.status.ended]
 
     def get(self, process_id: str) -> Process | None:
-        """Return the process of that id, or None."""
         return self._processes.get(process_id)
 
     def lives(self, process_id: str) -> Process | None:

@@ -92,7 +92,6 @@ class SkillRegistry:
             raise
 
     def get(self, name: str) -> Skill | None:
-        """Return the skill of that name, or None."""
         return self._skills.get(name)
 
     @property

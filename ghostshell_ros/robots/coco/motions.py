@@ -79,7 +79,6 @@ def move(start: Pose, frames: Sequence[tuple[float, Pose]], joints: Sequence[str
 
 
 def hold(pose: Pose, seconds: float, joints: Sequence[str] = JOINTS) -> Trajectory:
-    """Stay in a pose."""
     point = tuple(pose.get(joint, 0.0) for joint in joints)
     return Trajectory(tuple(joints), (0.0, seconds), (point, point))
 
