@@ -230,7 +230,7 @@ def test_who_proves_no_role_halts_but_clears_nothing(plant: Plant, commander: Co
     assert ask(commander, commander.anonymous_clear, Trigger.Request()).message == "was not halted"
     assert commander.control(HALT, cause="a child on the stairs").success
     wait_until(lambda: plant.halted, 1.0, "it is halted")
-    said = "halt was called by somebody who proves no role: “a child on the stairs”"
+    said = "halt was called without a proof of role: “a child on the stairs”"
     assert commander.control(LOOK).message == said and commander.causes[-1] == said, "it says who and why"
     refused = ask(commander, commander.anonymous_clear, Trigger.Request())
     assert not refused.success and "anonymous may not clear a halt" in refused.message and "operator" in refused.message

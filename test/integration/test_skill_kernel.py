@@ -82,7 +82,7 @@ class Scheduler(RuntimeNode):
         self.halted = self.create_publisher(Bool, "halted", LATCHED)
         self.states: list[KernelState] = []
         self.events: list[RunEvent] = []
-        self.halt_calls = 0
+        self.halt_calls, self.called_for = 0, ""
         self.create_subscription(KernelState, "kernel_state", self.states.append, LATCHED)
         read_events(self, self.events.append)
         self.interrupt_client = self.create_client(Interrupt, "skill_kernel/interrupt")
@@ -103,6 +103,7 @@ class Scheduler(RuntimeNode):
 
     def _on_halt(self, request: ControlHalt.Request, response: ControlHalt.Response) -> ControlHalt.Response:
         self.halt_calls += 1
+        self.called_for = request.cause
         self.halt_cause.publish(String(data=f"halt was called by somebody: {request.cause}"))
         self.halted.publish(Bool(data=True))
         response.success = True
@@ -347,6 +348,7 @@ def test_a_skill_that_does_not_stop_halts_the_robot_through_the_gate(scheduler: 
     scheduler.command(deaf, CallControl.INTERRUPT, "enough")
     assert (scheduler.end(deaf).outcome, deaf.result.error_code) == (INTERRUPTED, ExecuteSkill.Goal.STOP_UNCERTAIN)
     wait_until(lambda: "deaf did not stop" in scheduler.states[-1].halt_cause, 5.0, "the gate is asked, and told why")
+    wait_until(lambda: scheduler.called_for.startswith("skill_kernel: deaf did not stop"), 5.0, "it is told by whom")
     answer = scheduler.ask(scheduler.interrupt_client, Interrupt.Request(process_id="", cause="again"))
     assert answer.error_code == Interrupt.Request.INTERRUPT_STOP_UNCERTAIN
     wait_until(lambda: any(e.error_code == ExecuteSkill.Goal.STOP_UNCERTAIN for e in scheduler.events), 5.0, "an event says so")

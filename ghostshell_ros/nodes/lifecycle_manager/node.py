@@ -123,7 +123,8 @@ class LifecycleManager(RuntimeNode):
                 self._publish()
 
     def _handle_loss(self, driver: _Driver, cause: str) -> None:
-        self._halt.halt(f"{driver.name} {cause}")  # also when `halted` was heard: the gate may have been cleared just now
+        # Also when `halted` was heard: the gate may have been cleared just now.
+        self._halt.halt(f"{self.get_name()}: {driver.name} {cause}")
         if not self._lost_by_cause:
             self.call_later(REPORT_DELAY_S, self._report_loss)
         self._lost_by_cause.setdefault(cause, []).append(driver.name)

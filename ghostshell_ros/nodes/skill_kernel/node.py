@@ -238,7 +238,7 @@ class SkillKernelNode(RuntimeNode):
 
     def _halt_gate(self, cause: str) -> None:
         self.get_logger().error(cause)
-        self._halt.halt(cause)
+        self._halt.halt(f"{self.get_name()}: {cause}")
 
     # -- processes -------------------------------------------------------------------------------------------------------
 
