@@ -24,8 +24,9 @@ REACHED_M, REACHED_RAD = 0.002, 0.02
 """Distance from the wished pose of the hand within which it is reached."""
 SPARE_RAD = 0.02
 """Plans end so far within the joints' ranges, because what an arm touches pushes on."""
-SEEDS = 8
-"""Starts that the inverse kinematics tries: where the arm is, then others drawn."""
+SEEDS, WIDE = 8, 4
+"""Starts that the inverse kinematics tries: where the arm is, then others drawn further and further away, from the second of
+these numbers on anywhere."""
 FAR_STARTS, FAR_M = 3, 0.2
 """After so many starts that end further away than this, the hand cannot come there."""
 IK_STEPS, IK_DT = 120, 0.1
@@ -43,9 +44,11 @@ WAY_CLEAR_M = (0.03, 0.015, CLEAR_M)
 """The same on its free ways, on which the servos lag: the first with which a way is found."""
 NARROW_RAD = 0.3
 """So near to the ends of a free way, where it is slow, `CLEAR_M` does."""
-PLAN_S, SIMPLIFY_S, WAYS = (0.5, 0.5, 1.5), 0.2, 8
+PLAN_S, SIMPLIFY_S, WAYS = (0.3, 0.3, 1.0), 0.12, 8
 """Processor times that RRT-Connect may take with each of these distances, and that the shortening of a path takes; so many are
 compared."""
+GOOD = 1.1
+"""A way is good enough when it is so much longer than the straight one."""
 ROUNDED = 4
 """Times that the bends of a path are halved where nothing is in the way: at a sharp one the arm stops."""
 
@@ -81,6 +84,7 @@ class Arm:
             raise ArmError(f"the arm's model cannot be used: {error}") from error
         self.joints, self._site = tuple(joints), site
         self.lower, self.upper = limits[:, 0], limits[:, 1]
+        self._configured = mink.Configuration(self._own)
         root = self._own.body("base_link").id
         dofs = [int(self._own.body_dofadr[root]) + k for k in range(int(self._own.body_dofnum[root]))]
         self._base = int(self._own.jnt_qposadr[self._own.body_jntadr[root]]) if dofs else 0
@@ -92,8 +96,11 @@ class Arm:
         self._world.geom_contype[:], self._world.geom_conaffinity[:] = own, 1  # what stands around touches only the robot
         self._world.geom_margin[:] = 0.0
         self._world.geom_margin[own] = WAY_CLEAR_M[0]
-        self._hand_boxes, everything = self._boxes_of(self._hand), range(self._world.nbody)
-        self._others = np.array(self._boxes_of(set(everything) - self._robot), dtype=int)
+        self._hand_boxes = self._boxes_of(self._hand)
+        self._near = self._hand_boxes
+        """The boxes of the hand, and of what it holds."""
+        self._others = self._boxes_of(set(range(self._world.nbody)) - self._robot)
+        self._other_sizes = self._world.geom_size[self._others][:, None]
         self._clear = CLEAR_M
         self._narrow: tuple[Vector, ...] = ()
         """Joints near which it keeps no more than `CLEAR_M`."""
@@ -130,7 +137,7 @@ class Arm:
         if self._held is not None:
             del self._around.held[self._held[0]]
             self._collides(self._held[0], False)
-        self._held = None
+        self._held, self._near = None, self._hand_boxes
         if not name:
             return
         body = int(self._world.body(name).id)
@@ -139,6 +146,7 @@ class Arm:
         turn = site.xmat.reshape(3, 3).T
         self._held = (body, turn @ (self._data.xpos[body] - site.xpos), turn @ self._data.xmat[body].reshape(3, 3))
         self._around.held[body] = self._hand
+        self._near = np.concatenate([self._hand_boxes, self._boxes_of({body})])
         self._collides(body, True)
 
     def _collides(self, body: int, held: bool) -> None:
@@ -177,7 +185,7 @@ class Arm:
         self.be_at(q)
         mujoco.mj_collision(self._world, self._data)
         count = self._data.ncon
-        narrow = any(np.abs(end - q).max() < NARROW_RAD for end in self._narrow)
+        narrow = bool(self._narrow) and float(np.abs(np.array(self._narrow) - q).max(axis=1).min()) < NARROW_RAD
         clear = CLEAR_M if narrow else self._clear
         clear_held = clear if clear > CLEAR_M else 0.0
         contacts = self._data.contact
@@ -194,23 +202,22 @@ class Arm:
             elif distance < (clear if pair & self._robot else clear_held):
                 yield self._world.body(others.pop()).name or "something"
 
-    def _boxes_of(self, bodies: Collection[int]) -> list[int]:
+    def _boxes_of(self, bodies: Collection[int]) -> npt.NDArray[np.intp]:
         """Return the geoms of some bodies that are boxes."""
         boxes = self._world.geom_type == mujoco.mjtGeom.mjGEOM_BOX
-        return np.flatnonzero(boxes & np.isin(self._world.geom_bodyid, list(bodies))).tolist()
+        return np.flatnonzero(boxes & np.isin(self._world.geom_bodyid, list(bodies)))
 
     def _near_boxes(self, clear: float) -> Iterator[tuple[list[int], float]]:
         """Yield the boxes of the hand, and of what it holds, with those around that are nearer than `clear` [m], and how far.
 
         MuJoCo's contacts tell of all boxes that touch, but leave out some that are a few millimetres apart.
         """
-        world, data, others = self._world, self._data, self._others
-        hand = self._hand_boxes if self._held is None else [*self._hand_boxes, *self._boxes_of({self._held[0]})]
+        world, data, others, hand = self._world, self._data, self._others, self._near
         ways = data.geom_xpos[hand] - data.geom_xpos[others][:, None]
-        beside = np.abs(ways @ data.geom_xmat[others].reshape(-1, 3, 3)) - world.geom_size[others][:, None]
+        beside = np.abs(ways @ data.geom_xmat[others].reshape(-1, 3, 3)) - self._other_sizes
         near = beside.max(axis=2) < world.geom_rbound[hand] + clear
         for other, own in np.argwhere(near).tolist() if near.any() else ():
-            geoms = [hand[own], int(others[other])]
+            geoms = [int(hand[own]), int(others[other])]
             distance = mujoco.mj_geomDistance(world, data, *geoms, clear, None)
             if distance < clear:
                 yield geoms, distance
@@ -244,9 +251,10 @@ class Arm:
 
     def solutions(self, pose: HandPose, start: Joints) -> Iterator[Vector]:
         """Yield joints that bring the hand to a pose and touch nothing, near `start` first. Raises ArmError for none."""
-        best, hit, found = math.inf, "", 0
+        near, best, hit, found = np.asarray(start, dtype=float), math.inf, "", 0
         for attempt in range(SEEDS):
-            seed = np.asarray(start, dtype=float) if not attempt else self._random.uniform(self.lower, self.upper)
+            drawn = self._random.uniform(self.lower, self.upper)
+            seed = near + (drawn - near) * min(1.0, attempt / WIDE)
             q, off_m, off_rad = self._descend(_se3(pose), seed)
             best = min(best, off_m)
             if off_m <= REACHED_M and off_rad <= REACHED_RAD:
@@ -306,6 +314,8 @@ class Arm:
             length = float(np.abs(np.diff(path, axis=0)).max(axis=1).sum())
             if length < shortest:
                 best, shortest = path, length
+            if shortest <= GOOD * np.abs(goal - begin).max():
+                break
         return best
 
     def _until(self, thread_s: float) -> base.PlannerTerminationCondition:
@@ -382,7 +392,8 @@ class Arm:
         stands = self._data.qpos[self._around.base]
         whole[self._base : self._base + len(stands)] = stands
         whole[self._adr] = q
-        return mink.Configuration(self._own, whole)
+        self._configured.update(whole)
+        return self._configured
 
     def _descend(self, target: mink.SE3, seed: Vector) -> tuple[Vector, float, float]:
         """Return the joints that the descent from a seed ends at, and how far the hand is then from the target [m, rad]."""

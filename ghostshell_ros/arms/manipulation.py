@@ -30,6 +30,8 @@ PRESSED = 0.03
 """A door that is shut is pressed on by this share of its way."""
 MOST_TRIED, MOST_STARTS, MOST_SPOTS = 80, 2, 16
 """Plans that are tried, positions of the arm for one pose of the hand among them, and spots for a thing."""
+COMPARED = 12
+"""Plans of which the one is tried first that begins nearest to where the arm is."""
 YAWS = (0.0, 0.8, -0.8, 1.6, -1.6, math.pi)
 LEVEL, LEVEL_YAWS = 0.6, (0.0, 0.4, -0.4, 0.8, -0.8, 1.2)
 """Ways to turn the hand about the vertical when it puts something down [rad]: from how it is, or where it points so much to the
@@ -110,7 +112,7 @@ class Manipulator:
             for begin in ([self._out(grasp), grasp.back(NEAR_M)] if _level(grasp) else [grasp.back(NEAR_M)])
             for start in self._starts(begin, q)
         )
-        return _first(tries, lambda one: self._taking(thing, *one, q), f"take {thing}")
+        return _first(_nearest(tries, q), lambda one: self._taking(thing, *one, q), f"take {thing}")
 
     def put(self, space: str, q: Vector) -> list[Phase]:
         """Return how to put what the hand holds into a space. Raises ArmError."""
@@ -123,7 +125,7 @@ class Manipulator:
         ranked = sorted((i + 2 * k, i, k) for i, at in enumerate(poses) for k in range(len(at)))
         goals = [poses[i][k] for _, i, k in ranked]
         tries = ((way, start) for pose in goals for begin, *way in self._ways_to(pose) for start in self._starts(begin, q))
-        return _first(tries, lambda one: self._putting(*one, q), f"put {self.held} {where}")
+        return _first(_nearest(tries, q), lambda one: self._putting(*one, q), f"put {self.held} {where}")
 
     def _standing(self, spot: Vector) -> list[HandPose]:
         """Return poses of the hand with which what it holds is on a spot: upright or, in a steep hand, leant; a ball as a hand
@@ -161,15 +163,16 @@ class Manipulator:
             return [Move(self.arm.way(q, rest), CARRYING if self.held else FREE)]
         home = np.array(self.arm.hand(rest).position)
         goals = [self._upright(home + (0.0, 0.0, up), k) for up in (0.0, 0.1, -0.1) for k in range(len(YAWS))]
-        tries = (start for pose in goals for start in self._starts(pose, q))
+        tries = ((pose, start) for pose in goals for start in self._starts(pose, q))
 
-        def plan(start: Vector | ArmError) -> list[Phase]:
+        def plan(one: tuple[HandPose, Vector | ArmError]) -> list[Phase]:
+            start = one[1]
             if isinstance(start, ArmError):
                 raise start
             return [Move(self.arm.way(q, start), CARRYING)]
 
         try:
-            return _first(tries, plan, f"draw the arm in with {self.held}")
+            return _first(_nearest(tries, q), plan, f"draw the arm in with {self.held}")
         except ArmError:
             return [Move(self.arm.way(q, rest), CARRYING)]
 
@@ -196,7 +199,7 @@ class Manipulator:
         turns = product((1.0,) if known.slides else FOLLOWED, (1.0, -1.0))
         ways = [self._around.handle_way(door, end, follow, side) for follow, side in turns]
         tries = ((way, start) for way in ways for start in self._starts(way[0].back(NEAR_M), q, None))
-        return _first(tries, plan, f"{'open' if to >= OPENED else 'close'} {door}")
+        return _first(_nearest(tries, q), plan, f"{'open' if to >= OPENED else 'close'} {door}")
 
     def free(self, q: Vector) -> list[Phase]:
         """Return how the hand leaves what it touches, nothing where it touches nothing. Raises ArmError."""
@@ -293,6 +296,17 @@ class Manipulator:
         finally:
             self.arm.be_at(q)
             self.arm.hold(before)
+
+
+def _nearest(tries: Iterable[tuple[T, Vector | ArmError]], q: Vector) -> Iterator[tuple[T, Vector | ArmError]]:
+    """Yield tries, of each `COMPARED` first those that begin nearest to the joints `q`."""
+
+    def far(one: tuple[T, Vector | ArmError]) -> float:
+        return math.inf if isinstance(one[1], ArmError) else float(np.abs(one[1] - q).max())
+
+    waiting = iter(tries)
+    while compared := sorted(islice(waiting, COMPARED), key=far):
+        yield from compared
 
 
 def _first(tries: Iterable[T], plan: Callable[[T], list[Phase]], what: str) -> list[Phase]:
