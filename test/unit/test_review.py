@@ -132,3 +132,42 @@ def test_what_a_body_keeps_is_known(lamp: Path, attribute: str) -> None:
 def test_a_body_that_makes_its_attributes_itself_is_believed(lamp: Path, way: str) -> None:
     (lamp / "lamp_body.py").write_text(BODY + f"        {way}\n", encoding="utf-8")
     assert changed(lamp, "lamp_skills.py", "body.light(colour)", "body.anything") == Review(())
+
+
+DRIVEN = FILE + "drivers: {lamp_driver: {actions: {light: ghostshell/action/ShowFace}}}\n"
+
+
+def driven(lamp: Path, kind: str, call: str) -> Review:
+    """Review a lamp whose driver serves `light` as an action of a type, which its body calls."""
+    pytest.importorskip("ghostshell.action", reason="needs the built interfaces")
+    (lamp / "lamp.yaml").write_text(DRIVEN.replace("ghostshell/action/ShowFace", kind), encoding="utf-8")
+    body = BODY.replace('self.colour = "off"', "self._light = light").replace("self) -> None", "self, light) -> None")
+    (lamp / "lamp_body.py").write_text(f"{body}        {call}\n", encoding="utf-8")
+    return review(str(lamp / "lamp.yaml"))
+
+
+@pytest.mark.parametrize(
+    ("kind", "says"),
+    [
+        (
+            "ghostshell/action/ShowFase",
+            "type ghostshell/action/ShowFase, which is not installed; did you mean 'ShowFace'",
+        ),
+        ("lamp_msgs/action/Shine", "type lamp_msgs/action/Shine, which is not installed: source its package"),
+    ],
+)
+def test_a_type_of_action_that_is_not_there_is_a_fault(lamp: Path, kind: str, says: str) -> None:
+    (fault,) = driven(lamp, kind, "self._light(face=colour)").faults
+    assert says in fault and "the action 'light'" in fault
+
+
+def test_a_call_that_does_not_fit_the_type_of_its_action_is_remarked(lamp: Path) -> None:
+    assert driven(lamp, "ghostshell/action/ShowFace", "self._light(face=colour, stop=None, **{})") == Review(())
+    (remark,) = driven(lamp, "ghostshell/action/Speak", "self._light(face=colour, stop=None)").remarks
+    assert remark.startswith("self._light is called with 'face', which is no goal field of ghostshell/action/Speak")
+
+
+def test_without_ros_nothing_is_said_of_types(lamp: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (lamp / "lamp.yaml").write_text(DRIVEN.replace("ShowFace", "ShowFase"), encoding="utf-8")
+    monkeypatch.setitem(sys.modules, "ghostshell.action", None)
+    assert review(str(lamp / "lamp.yaml")) == Review(())
