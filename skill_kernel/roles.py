@@ -108,10 +108,12 @@ class HaltLatch:
         """Rises with every halt, also with one of a halted robot."""
         self.holder = Role.ANONYMOUS
         """Role by which it is held; anonymous also for the gate's own halts."""
+        self.stands = False
 
     def halt(self, role: Role = Role.ANONYMOUS) -> None:
         """Note a halt."""
         self.number += 1
+        self.stands = True
         self.holder = role if self.holder is not Role.SAFETY else Role.SAFETY
 
     def refusal(self, caller: Caller, number: int = 0) -> str:
@@ -122,6 +124,7 @@ class HaltLatch:
 
     def cleared(self) -> None:
         """Note that nobody holds it halted any more."""
+        self.stands = False
         self.holder = Role.ANONYMOUS
 
 

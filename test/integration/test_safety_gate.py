@@ -274,6 +274,7 @@ def test_neither_a_repeated_nor_a_replayed_clear_clears_a_newer_halt(plant: Plan
     assert not replayed.success and plant.halted
     repeated = commander.control(CLEAR, Role.OPERATOR, number=seen)
     assert not repeated.success and "newer halt" in repeated.message and plant.halted
+    assert repeated.number == seen + 1, "a halt counts once"
     moved = commander.control(CLEAR, proof=signed(commander, "halt", clear, Role.OPERATOR).proof, number=repeated.number)
     assert not moved.success, "a proof for another service"
     assert commander.control(CLEAR, Role.OPERATOR, number=repeated.number).success

@@ -319,7 +319,8 @@ class SafetyGate(RuntimeNode):
         if halted == self._halted_published or not (halted or (self._alone and self._known())):
             return
         if halted:
-            self._latch.halt()
+            if not self._latch.stands:
+                self._latch.halt()
             self._halt(cause)
         self._halted_published = halted
         self._halted_echoes += 1
