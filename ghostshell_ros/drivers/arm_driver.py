@@ -55,7 +55,7 @@ class ArmDriver(MoveJointsDriver):
 
     def health(self) -> Health:
         health = super().health()
-        if self.moveit is None or self.moveit.ready():
+        if self.moveit is None or self.moveit.client.server_is_ready():
             return health
         return Health(f"{health.message}; {self.moveit.absent()}", Level.WARN, health.values)
 

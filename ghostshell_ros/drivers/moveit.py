@@ -11,7 +11,7 @@ from ghostshell.action import MoveJoints
 from ghostshell_ros.drivers.driver import HALTED, DriverRefusal, Job
 from ghostshell_ros.drivers.move_joints_driver import JointMotion, MoveJointsDriver
 from ghostshell_ros.drivers.trajectory import MotionCode, Trajectory, within
-from ghostshell_ros.runtime.goal_client import GoalClient, GoalEnd, SentGoal
+from ghostshell_ros.runtime.goal_client import ANSWER_S, GoalClient, GoalEnd, SentGoal
 from ghostshell_ros.runtime.goal_server import Goal
 from ghostshell_ros.runtime.lifecycle import gate_silence
 from ghostshell_ros.runtime.node import NodeStartError
@@ -20,8 +20,6 @@ from skill_kernel.config.sections import shown
 
 GOAL_RAD, SAME_RAD = 0.001, 0.01
 """Tolerance of the goal that MoveIt gets, and by how much the end of its trajectory may differ from that goal."""
-ANSWER_S = 1.0
-"""Time until a goal that was not accepted is asked for by its id, because the answer may be lost; for as long again."""
 ASK_S = 0.5
 """Time between two questions whether the server is alive: it sends feedback at the beginning of a phase only."""
 MORE_S, END_S = 3.0, 3.0
@@ -50,13 +48,9 @@ class MoveIt:
         self._driver, self._type, self._constraints, self._constraint = driver, MoveGroup, Constraints, JointConstraint
         self.wait_s, self.plan_s, self.silence_s = wait_s, plan_s, silence_s
         self.action = driver.resolve_topic_name(action)
-        self._client = GoalClient(driver, MoveGroup, action)
+        self.client = GoalClient(driver, MoveGroup, action)
         self._names = {getattr(MoveItErrorCodes, name): name for name in dir(type(MoveItErrorCodes)) if name.isupper()}
         self._asked_at = self._heard_at = -math.inf
-
-    def ready(self) -> bool:
-        """Return whether the server is there; asking is what probes it."""
-        return self._client.server_is_ready()
 
     def absent(self) -> str:
         """Return what to do while it is not there."""
@@ -64,16 +58,12 @@ class MoveIt:
 
     def alive(self, now: float) -> bool:
         """Return whether the server has answered in the last `silence_s`. Call it repeatedly."""
-        if self._client.server_is_ready():
+        if self.client.server_is_ready():
             self._heard_at = now
             if now - self._asked_at >= ASK_S:
                 self._asked_at = now
-                self._client.doubt()
+                self.client.doubt()
         return now - self._heard_at <= self.silence_s
-
-    def doubt(self) -> None:
-        """Probe the server again before the next goal, because it left one unanswered."""
-        self._client.doubt()
 
     def send(self, group: str, goal: dict[str, float], speed: float, **callbacks: Any) -> SentGoal:
         """Ask for a way of a group from where it is to joints [rad], at a share of its speed and acceleration."""
@@ -90,7 +80,7 @@ class MoveIt:
         request.start_state.is_diff = options.planning_scene_diff.is_diff = True
         options.planning_scene_diff.robot_state.is_diff = True
         self._heard_at = self._driver.steady_now()
-        return self._client.send(message, **callbacks)
+        return self.client.send(message, **callbacks)
 
     def why(self, result: Any) -> str:
         """Return why it gave a goal up, "" where it says that it reached it."""
@@ -153,7 +143,9 @@ class PlannedMotion(Job):
         if self._sent is None:
             self._send_when_ready(now)
         elif not self._sent.accepted:
-            self._wait_for_answer(now)
+            if self._moveit.client.unanswered(self._sent, self._sent_at):
+                text = f"MoveIt did not answer within {2 * ANSWER_S:g} s: is move_group alive?"
+                raise DriverRefusal(CallCode.DRIVER_UNAVAILABLE, text)
         else:
             self._watch(now)
         return False
@@ -180,7 +172,7 @@ class PlannedMotion(Job):
         if driver.halted is None:
             if waited_s >= driver.gate_wait_s:
                 raise DriverRefusal(MotionCode.DRIVER_HALTED, gate_silence(driver))
-        elif moveit.ready():
+        elif moveit.client.server_is_ready():
             self._sent_at = now
             self._sent = moveit.send(
                 self._group,
@@ -191,15 +183,6 @@ class PlannedMotion(Job):
             )
         elif waited_s > moveit.wait_s:
             raise DriverRefusal(CallCode.DRIVER_UNAVAILABLE, moveit.absent())
-
-    def _wait_for_answer(self, now: float) -> None:
-        assert self._sent is not None
-        if now - self._sent_at > ANSWER_S:
-            self._sent.ask()
-        if now - self._sent_at > 2 * ANSWER_S:
-            self._moveit.doubt()
-            text = f"MoveIt did not answer within {2 * ANSWER_S:g} s: is move_group alive?"
-            raise DriverRefusal(CallCode.DRIVER_UNAVAILABLE, text)
 
     def _watch(self, now: float) -> None:
         """Raise DriverRefusal where MoveIt has died, hangs, or does not say how its motion ended."""

@@ -24,7 +24,7 @@ from ghostshell_ros.drivers.moving import MovingDriver
 from ghostshell_ros.navigation.motion import StallWatch, composed
 from ghostshell_ros.navigation.planner import OccupancyGrid, Place, Plan, plan
 from ghostshell_ros.navigation.trip import DETOUR_M, DETOURS, Destination, Trip
-from ghostshell_ros.runtime.goal_client import GoalClient, GoalEnd, SentGoal
+from ghostshell_ros.runtime.goal_client import ANSWER_S, GoalClient, GoalEnd, SentGoal
 from ghostshell_ros.runtime.node import NodeStartError
 from ghostshell_ros.wire.qos import LATCHED, SENSORS
 from ghostshell_ros.wire.sensing import pose_of, velocity_of
@@ -189,8 +189,6 @@ class GridNavigator(Navigator):
 
 FRESH_S = 0.15
 """Age from which on a velocity of Nav2 no longer counts; its controller sends 20 a second by default."""
-ANSWER_S = 1.0
-"""Time until a goal that was not accepted is asked for by its id, because the answer may be lost; for as long again."""
 PROGRESS_M = 0.1
 NAV2_CODES: dict[int, dict[str, str]] = read_yaml(FilePath(__file__).with_name("nav2_codes.yaml").read_text(encoding="utf-8"))
 NAV2_ENDS = {
@@ -251,7 +249,9 @@ class Nav2Navigator(Navigator):
             self._send_when_ready(now, goal)
             return STILL
         if not self._sent.accepted:
-            self._wait_for_answer(now)
+            if self._client.unanswered(self._sent, self._sent_at):
+                text = f"Nav2 did not answer within {2 * ANSWER_S:g} s: is bt_navigator alive?"
+                raise DriverRefusal(CallCode.DRIVER_UNAVAILABLE, text)
             return STILL
         if now - self._heard_at > self._silence_s:
             text = f"Nav2 sent no feedback for {self._silence_s:g} s: it died, hangs or has lost where the robot is"
@@ -292,15 +292,6 @@ class Nav2Navigator(Navigator):
     def _absent(self) -> str:
         action = self._driver.resolve_topic_name(self._action)
         return f"no action server {action} answers: start Nav2 (bt_navigator, activated), or set navigation to 'embedded'"
-
-    def _wait_for_answer(self, now: float) -> None:
-        assert self._sent is not None
-        if now - self._sent_at > ANSWER_S:
-            self._sent.ask()
-        if now - self._sent_at > 2 * ANSWER_S:
-            self._client.doubt()
-            text = f"Nav2 did not answer within {2 * ANSWER_S:g} s: is bt_navigator alive?"
-            raise DriverRefusal(CallCode.DRIVER_UNAVAILABLE, text)
 
     def _refuse_unless_succeeded(self, end: GoalEnd, result: Any) -> None:
         """Raise DriverRefusal, with the reason, for a goal that Nav2 did not reach."""

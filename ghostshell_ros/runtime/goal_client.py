@@ -18,6 +18,8 @@ from ghostshell_ros.wire.qos import ACTIONS, REQUESTS
 
 PROBE_S = 0.15
 """Time between two requests that prove the way to a server which was discovered but has not answered yet."""
+ANSWER_S = 1.0
+"""Time until a goal that was not accepted is asked for by its id, because the answer may be lost; for as long again."""
 
 
 class GoalEnd(Enum):
@@ -151,6 +153,16 @@ class GoalClient:
     def doubt(self) -> None:
         """Probe the server again before the next goal, because it left one unanswered. From any thread."""
         self._answers, self._probed_at = False, 0.0
+
+    def unanswered(self, sent: SentGoal, since_s: float) -> bool:
+        """Return whether the wait for the answer to a goal, sent at a steady time, is over; halfway the goal is asked for."""
+        waited_s = self._node.steady_now() - since_s
+        if waited_s > ANSWER_S:
+            sent.ask()
+        if waited_s <= 2 * ANSWER_S:
+            return False
+        self.doubt()
+        return True
 
     def _answered(self, _: Future) -> None:
         self._answers = True
