@@ -152,14 +152,9 @@ class MemoryCaller:
         self._node.call_soon(lambda: asked[0].cancel())
         response = answer.result() if answer.done() else None
         if response is not None:
-            return MemoryAnswer(
-                bool(response.success),
-                str(response.answer),
-                str(response.note),
-                tuple(r.text for r in response.records),
-                int(response.error_code),
-                str(response.error_msg),
-            )
+            sources = tuple(record.text for record in response.records)
+            why = response.error_code, response.error_msg
+            return MemoryAnswer(response.success, response.answer, response.note, sources, *why)
         if stop.is_set():
             return MemoryAnswer(False, cancelled=True)
         what = "is not there" if answer.done() else f"did not answer within {timeout_s:g} s"

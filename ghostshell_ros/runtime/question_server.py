@@ -4,7 +4,6 @@
 from collections.abc import Callable
 from functools import partial
 
-from builtin_interfaces.msg import Time
 from ghostshell.action import AskHuman
 from ghostshell.msg import Question, QuestionArray
 from ghostshell.srv import AnswerQuestion
@@ -14,8 +13,9 @@ from std_msgs.msg import String
 from ghostshell_ros.runtime.goal_server import Goal, GoalServer
 from ghostshell_ros.runtime.node import RuntimeNode
 from ghostshell_ros.runtime.signing import Doorkeeper
+from ghostshell_ros.wire.codec import filled
 from ghostshell_ros.wire.qos import INSTRUCTION, LATCHED
-from ghostshell_ros.wire.values import ros_text, time_message
+from ghostshell_ros.wire.values import ros_text
 from planners.language.choices import chosen
 from planners.language.stop_words import is_stop
 from planners.people import People
@@ -181,27 +181,11 @@ class QuestionServer:
     # -- what is told -------------------------------------------------------------------------------------------------
 
     def _publish(self) -> None:
-        now_s, now = self._node.steady_now(), self._node.now_s()
-
-        def stamp(at_s: float) -> Time:
-            return time_message(now + at_s - now_s)
-
-        self._publisher.publish(
-            QuestionArray(
-                stamp=stamp(now_s),
-                questions=[
-                    Question(
-                        id=asked.question_id,
-                        process_id=asked.process_id,
-                        text=ros_text(asked.text),
-                        choices=list(map(ros_text, asked.choices)),
-                        any_words=asked.any_words,
-                        person=ros_text(asked.person),
-                        why=ros_text(asked.why),
-                        asked=stamp(asked.asked_s),
-                        until=stamp(asked.until_s),
-                    )
-                    for asked in self._questions.open
-                ],
-            )
-        )
+        since_s = self._node.now_s() - self._node.steady_now()
+        told = [
+            {**vars(asked), "id": asked.question_id, "asked": asked.asked_s + since_s, "until": asked.until_s + since_s}
+            for asked in self._questions.open
+        ]
+        shared = Question.get_fields_and_field_types()
+        questions = [{name: one[name] for name in shared} for one in told]
+        self._publisher.publish(filled(QuestionArray(), {"stamp": self._node.now_s(), "questions": questions}))

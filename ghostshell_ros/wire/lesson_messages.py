@@ -3,7 +3,8 @@
 
 from ghostshell.msg import Lesson as LessonMsg
 
-from ghostshell_ros.wire.values import ros_text, seconds, time_message
+from ghostshell_ros.wire.codec import filled
+from ghostshell_ros.wire.values import seconds, time_message
 from planners.learned import Lesson, LessonKind, Level, Proposal, State
 
 STATES = {state: int(getattr(LessonMsg, state.name)) for state in State}
@@ -14,17 +15,11 @@ _TEXTS = ("text", "correction", "better", "source", "sender", "door", "process")
 
 def proposal_message(proposal: Proposal) -> LessonMsg:
     """Return a proposal as a message; of a lesson also how it stands."""
-    message = LessonMsg(
-        **{name: ros_text(getattr(proposal, name)) for name in _TEXTS},
-        kind=proposal.kind.value,
-        level=proposal.level.value,
-        contradicts=list(proposal.contradicts),
-        routines=list(map(ros_text, proposal.routines)),
-    )
+    told = dict(vars(proposal))
     if isinstance(proposal, Lesson):
-        message.id, message.state = proposal.id, STATES[proposal.state]
-        message.by, message.why = ros_text(proposal.by), ros_text(proposal.why)
-        message.time, message.changed = time_message(proposal.time_s), time_message(proposal.changed_s)
+        times = {"time": time_message(told.pop("time_s")), "changed": time_message(told.pop("changed_s"))}
+        told |= {"state": STATES[proposal.state], **times}
+    message: LessonMsg = filled(LessonMsg(), told)
     return message
 
 
