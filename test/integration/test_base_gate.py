@@ -113,7 +113,7 @@ def rig(ros: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rig]:
         host.start()
         gate = processes.start("safety_gate", f"robot:={file}", "measurement_timeout_s:=0.5")
         try:
-            wait_until(lambda: plant.halted is False, 15.0, "the gate says that it is not halted")
+            wait_until(lambda: plant.halted is False, 15.0, plant.meets_gate)
             wait_until(commander.ready, 10.0, "commander and gate see each other")
             wait_until(lambda: plant.commands, 5.0, "the gate sends velocities though nobody commands")
             yield Rig(plant, commander, gate, str(file))
@@ -427,7 +427,7 @@ def test_the_last_word_of_a_gate_that_is_ended_in_motion_is_zero(
     host(plant, commander)
     launcher = [sys.executable, "-c", LAUNCHER] if number is signal.SIGKILL else []
     gate = processes.start("safety_gate", f"robot:={rig.file}", "measurement_timeout_s:=0.5", launcher=launcher)
-    wait_until(lambda: plant.halted is False, 15.0, "the gate says that it is not halted")
+    wait_until(lambda: plant.halted is False, 15.0, plant.meets_gate)
     wait_until(commander.ready, 10.0, "commander and gate see each other")
     commander.wishes = {"in": (0.5, 0.0, 0.0)}
     wait_until(lambda: plant.world.x > 0.1, 5.0, "it walks")

@@ -78,6 +78,14 @@ class BasePlant(RuntimeNode):
         self.create_subscription(Bool, "teleop_active", lambda message: setattr(self, "teleop", message.data), LATCHED)
         self.steady_timer(PERIOD_S, self._tick)
 
+    def meets_gate(self) -> str:
+        """Return whether it has met the gate by now, for a test that waits for one in vain."""
+        readers = f"odom {self._odometry.get_subscription_count()}, scan {self._scan.get_subscription_count()}"
+        return (
+            f"the gate says that it is not halted; halted: {self.halted}, from {self.count_publishers('halted')} publishers; "
+            f"read by: {readers}; {len(self.commands)} velocities came"
+        )
+
     @property
     def speed(self) -> float:
         """Of the last command, m/s and rad/s together: 0 only at rest."""
