@@ -3,6 +3,7 @@
 
 import getpass
 from collections.abc import Iterable, Sequence
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -13,6 +14,7 @@ from rich.table import Table
 from ghostshell_ros.cli.output import fail
 from ghostshell_ros.cli.robot_client import WAIT_S, RobotClient
 from ghostshell_ros.cli.say import Robot, Wait
+from skill_kernel.config.plugins import RECORDINGS, load_plugin
 from skill_kernel.config.sections import shown
 from skill_kernel.observation.records import MOST_CHARS, observation_to_json, recorded
 from skill_kernel.roles import ACT_OF, Act, Role, key_role
@@ -226,16 +228,34 @@ def show_reflex(name: Name, robot: Robot = "", wait: Wait = WAIT_S) -> None:
         _show_reflexes(client.do("LIST", name=name).reflexes)
 
 
-def observations_in(file: Path) -> str:
+def observations_in(file: Path, robot: str = "") -> str:
     """Return the recorded observations of a file, as they are sent; end the program where it holds something else."""
     try:
         path = file.expanduser()
         if path.exists() and not path.is_file():
             raise ValueError("it is no regular file")
+        if path.suffix == ".mcap":
+            return _observed_in(path, robot)
         with path.open(encoding="utf-8") as stream:
             return "\n".join(map(observation_to_json, recorded(stream.read(MOST_CHARS + 1))))
     except (OSError, RuntimeError, ValueError) as error:
         fail(f"observations in {file} cannot be used: {error}", command="reflex test")
+
+
+def _observed_in(path: Path, robot: str) -> str:
+    """Return the observations of a robot, or of the only one, in a run that `ghostshell record` kept. Raises ValueError."""
+    from ghostshell_ros.wire.observation_messages import from_message
+
+    wanted = f"/{robot or '*'}/observation"
+    run: Any = load_plugin(RECORDINGS, "mcap")(path, lambda topic: fnmatchcase(topic, wanted))
+    robots = sorted({message.topic for message in run.messages})
+    if len(robots) != 1:
+        raise ValueError(f"it holds {' and '.join(robots) or f'no {wanted}'}; name another robot by --robot")
+    seen = (observation_to_json(from_message(message.value, message.log_ns * 1e-9)) for message in run.messages)
+    text = "\n".join(seen)
+    if len(text) > MOST_CHARS:
+        raise ValueError(f"they have more than {MOST_CHARS // 1_000_000} million characters; record ten minutes at most")
+    return text
 
 
 @reflex.command("test")
@@ -244,11 +264,12 @@ def test_reflex(
     robot: Robot = "",
     wait: Wait = WAIT_S,
     file: Annotated[
-        Path | None, typer.Option(help="recorded observations, one as JSON a line; none: those of the last minutes")
+        Path | None,
+        typer.Option(help="a run that `ghostshell record` kept, or one observation as JSON a line; none: the last minutes"),
     ] = None,
 ) -> None:
     """Tell when a reflex would have fired, and what it would have done."""
-    observations = observations_in(file) if file is not None else ""
+    observations = observations_in(file, robot) if file is not None else ""
     with _reflexes(robot, wait) as client:
         print(client.do("TEST", name=name, observations=observations).report)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A recorded run on the page: folded by what folds a robot that is heard now."""
+"""A recorded run on the page, folded by what folds a robot that is heard now, and for a reflex that is tried."""
 
 from __future__ import annotations
 
@@ -7,13 +7,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import typer
 from ghostshell.msg import CallEvent, EventHead, ModelEvent, Observation, ObservationField, ProcessArray, ProcessState
 from rclpy.serialization import serialize_message
 
 from bench.recording.run_writer import RunWriter
 from bench.recording.topics import TOPICS, definition, qos_text
+from ghostshell_ros.cli.prescriptions import observations_in
 from ghostshell_ros.nodes.dashboard.recordings import MARK, recordings, replayed, replayed_apart
 from ghostshell_ros.wire.values import time_message
+from skill_kernel.observation.records import recorded
 
 KINDS = {topic.name: topic for topic in TOPICS}
 
@@ -105,3 +108,26 @@ def test_ten_thousand_calls_are_shown_whole(tmp_path: Path) -> None:
     recording.calls("kalos", 10_000)
     recording.finish()
     assert len(replayed_apart(tmp_path, "long.mcap")[f"{MARK}long.mcap"].render(0.0)["calls"]) == 10_000
+
+
+def test_a_reflex_is_tried_on_a_recording(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "walk.mcap"
+    recording = Recording(path)
+    front = ObservationField(name="front_distance_m", kind=ObservationField.NUMBER, number=0.4, age_s=0.1, max_age_s=0.5)
+    for robot, at_s in (("kalos", 1_000.0), ("coco", 1_001.0), ("kalos", 1_002.0)):
+        recording.add(robot, "observation", Observation(stamp=time_message(at_s), seq=round(at_s), fields=[front]))
+    recording.finish()
+    first, last = recorded(observations_in(path, "kalos"))
+    assert (first.time_s, last.seq) == (1_000.0, 1_002)
+    assert first.fields["front_distance_m"].value == 0.4
+    assert first.fields["front_distance_m"].age(first.stamp) == pytest.approx(0.1)
+    with pytest.raises(typer.Exit):
+        observations_in(path, "hebe")
+    assert "it holds no /hebe/observation" in capsys.readouterr().err
+    with pytest.raises(typer.Exit):
+        observations_in(path)
+    assert "/coco/observation and /kalos/observation" in capsys.readouterr().err
+    path.write_bytes(b"no recording")
+    with pytest.raises(typer.Exit):
+        observations_in(path, "kalos")
+    assert "cannot be used" in capsys.readouterr().err
