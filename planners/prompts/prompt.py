@@ -106,15 +106,11 @@ def _declared(parameter: Signed, skill: Skill, limits: Limits) -> Declared:
     )
 
 
-def _is_union(annotation: Any) -> bool:
-    return typing.get_origin(annotation) in (typing.Union, types.UnionType)
-
-
 _KINDS: Mapping[Any, ParameterKind] = {bool: "bool", int: "int", float: "float", str: "text"}
 
 
 def _type_text(plain: Any) -> str:
-    if _is_union(plain):
+    if typing.get_origin(plain) in (typing.Union, types.UnionType):
         return " | ".join(_type_text(a) for a in typing.get_args(plain))
     if members := choices(plain):
         return f"Literal[{', '.join(repr(plain_value(member)) for member in members)}]"

@@ -10,7 +10,6 @@ from typing import Any
 from planners.prompts.prompt import RobotFacts, declared, line
 from planners.strategies.console.sandbox import SLEEP
 from planners.strategies.console.transcript import WAIT
-from skill_kernel.skills.skill import Skill
 
 SAY, ASK, OBSERVE, LEARN = "say", "ask", "observe", "learn_from_interaction"
 WAIT_NAME = WAIT.removesuffix("()")
@@ -42,7 +41,7 @@ class Api:
 
     def __init__(self, robot: RobotFacts, *, learns: bool = False) -> None:
         self._limits = robot.options.limits
-        self._skills = {SAY if skill.speaks_text else skill.name: skill for skill in robot.skills if _is_name(skill.name)}
+        self._skills = {SAY if skill.speaks_text else skill.name: skill for skill in robot.skills if skill.name.isidentifier()}
         own = _OWN | ({LEARN: _LEARNS} if learns else {})
         self._own = {name: text for name, text in own.items() if name not in self._skills}
 
@@ -78,15 +77,9 @@ class Api:
         """Return the call of a skill with all its arguments by name. Raises ApiError for arguments that it does not take;
         what they may be is the kernel's business."""
         skill = self._skills[name]
-        return SkillCall(skill.name, _bound(name, [p.name for p in declared(skill)], _needed(skill), args, kwargs))
-
-
-def _is_name(name: str) -> bool:
-    return name.isidentifier()
-
-
-def _needed(skill: Skill) -> list[str]:
-    return [p.name for p in declared(skill) if p.required or p.content]
+        parameters = declared(skill)
+        needed = [p.name for p in parameters if p.required or p.content]
+        return SkillCall(skill.name, _bound(name, [p.name for p in parameters], needed, args, kwargs))
 
 
 def _bound(

@@ -353,16 +353,8 @@ class ConsolePlanning:
             self._hold(partial(self._answer, what))
 
     def _ask_improvement(self, messages: Sequence[Message], then: Callable[[str], None]) -> None:
-        if not self._io.allowance(Layer.IMPROVE)[0]:
-            then("")
-            return
-
-        def answered(end: AnswerEnd) -> None:
-            self._question = None
-            then("" if end.code else without_thoughts(end.text).strip())
-
         request = replace(self._request(self._prompts.improve_system, ""), messages=tuple(messages))
-        self._question = self._io.ask(Layer.IMPROVE, request, lambda _: None, answered)
+        self._put(Layer.IMPROVE, request, lambda answer: then(without_thoughts(answer).strip()))
 
     # -- the model ----------------------------------------------------------------------------------------------------
 
@@ -442,16 +434,20 @@ class ConsolePlanning:
         FunctionWriter(code, known, self._ask_function, partial(self._defined, code), learned)
 
     def _ask_function(self, call: str, written: Mapping[str, str], then: Callable[[str], None]) -> None:
-        if not self._io.allowance(Layer.FUNCTIONS)[0]:
+        request = self._request(self._prompts.function_system, self._prompts.function(call, written))
+        self._put(Layer.FUNCTIONS, request, lambda answer: then(unfenced(answer)))
+
+    def _put(self, layer: Layer, request: ModelRequest, then: Callable[[str], None]) -> None:
+        """Ask a role that the task can do without; `then` hears its answer, "" where there is none."""
+        if not self._io.allowance(layer)[0]:
             then("")
             return
 
         def answered(end: AnswerEnd) -> None:
             self._question = None
-            then("" if end.code else unfenced(end.text))
+            then("" if end.code else end.text)
 
-        request = self._request(self._prompts.function_system, self._prompts.function(call, written))
-        self._question = self._io.ask(Layer.FUNCTIONS, request, lambda _: None, answered)
+        self._question = self._io.ask(layer, request, lambda _: None, answered)
 
     def _defined(self, code: str, definitions: list[str]) -> None:
         self._todo = [*definitions, code]

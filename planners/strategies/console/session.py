@@ -3,9 +3,9 @@
 
 from __future__ import annotations
 
-import base64
 import json
 import os
+from base64 import b64decode, b64encode
 from collections.abc import Collection
 from contextlib import suppress
 from dataclasses import asdict
@@ -144,8 +144,8 @@ class Session:
             "offered": self.offered,
             "code": self._code,
             "call": asdict(self.call) if self.call is not None else None,
-            "state": _text(self._sandbox.dump()) if self.call is not None else "",
-            "kept": _text(self._sandbox.kept),
+            "state": b64encode(self._sandbox.dump()).decode() if self.call is not None else "",
+            "kept": b64encode(self._sandbox.kept).decode(),
         }
 
     @classmethod
@@ -159,7 +159,7 @@ class Session:
             session.names = {str(name) for name in told["names"]}
             session.results = [(SkillCall(str(skill), dict(given)), value) for skill, given, value in told["results"]]
             session.offered = int(told["offered"])
-            state, kept = _bytes(told["state"]), _bytes(told["kept"])
+            state, kept = b64decode(told["state"]), b64decode(told["kept"])
             if state:
                 session.call = session._sandbox.restore(state, kept)
                 session._code = str(told["code"])
@@ -194,11 +194,3 @@ def _replace(file: Path, data: bytes) -> None:
     finally:
         os.close(opened)
     os.replace(new, file)
-
-
-def _text(state: bytes) -> str:
-    return base64.b64encode(state).decode()
-
-
-def _bytes(text: str) -> bytes:
-    return base64.b64decode(text)
