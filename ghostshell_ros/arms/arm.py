@@ -47,6 +47,8 @@ NARROW_RAD = 0.3
 PLAN_S, SIMPLIFY_S, WAYS = (0.3, 0.3, 1.0), 0.12, 8
 """Processor times that RRT-Connect may take with each of these distances, and that the shortening of a path takes; so many are
 compared."""
+HASTY, DETOUR_RAD = 0.3, 1.5
+"""Share of these times in which a hasty planner finds a way or gives up; how much longer than the straight one it takes it."""
 GOOD = 1.1
 """A way is good enough when it is so much longer than the straight one."""
 ROUNDED = 4
@@ -55,6 +57,10 @@ ROUNDED = 4
 
 class ArmError(Exception):
     """Say why the arm cannot go there; the message names what is in the way, or how far the goal is out of reach."""
+
+
+class NoWay(ArmError):
+    """Say that no way to a free place was found in time."""
 
 
 class PlanningStopped(Exception):
@@ -109,6 +115,8 @@ class Arm:
         """The thing in the hand: its body, and its place and turn as the hand has it."""
         self.stopped: Callable[[], bool] = lambda: False
         """Returns whether planning is to end, with PlanningStopped; asked every few milliseconds."""
+        self.hasty = False
+        """Whether it gives up early where a way is hard to find, or long."""
         self.finds_ways = True
         """False where MoveIt does: then a way is its end alone."""
         self._random = np.random.default_rng(seed)
@@ -273,7 +281,8 @@ class Arm:
     def way(self, start: Joints, goal: Vector) -> list[Vector]:
         """Return a path of joints that touches nothing, with as much room around as `WAY_CLEAR_M` gives.
 
-        Where MoveIt finds the ways it is the goal alone. Raises ArmError where there is none, or an end touches something.
+        Where MoveIt finds the ways it is the goal alone. Raises NoWay where none is found, and ArmError where an end touches
+        something.
         """
         begin = np.asarray(start, dtype=float)
         if hit := self.touched(begin):
@@ -290,19 +299,21 @@ class Arm:
                     return [begin, goal]
                 if path := self._around_it(begin, goal, most_s):
                     return path
-        raise ArmError(f"no free way was found within {sum(PLAN_S):g} s; the straight one is blocked by {hit}")
+        raise NoWay(f"no free way was found within {sum(PLAN_S):g} s; the straight one is blocked by {hit}")
 
     def _around_it(self, begin: Vector, goal: Vector, most_s: float) -> list[Vector]:
-        """Return the shortest of `WAYS` paths by RRT-Connect, empty for none in time: the first one found may swing far out."""
+        """Return the shortest of `WAYS` paths by RRT-Connect, as the first one found may swing far out; empty for none in time,
+        and for a long one in haste."""
         setup, best, shortest = self._setup, list[Vector](), math.inf
-        width, until = len(self.joints), time.thread_time() + most_s
+        width, begun, straight = len(self.joints), time.thread_time(), float(np.abs(goal - begin).max())
+        until, found_by = begun + most_s, begun + most_s * (HASTY if self.hasty else 1.0)
         for _ in range(WAYS):
             setup.clear()
             for state, joints in zip(self._ends, (begin, goal), strict=True):
                 for i, value in enumerate(np.clip(joints, self.lower, self.upper)):
                     state[i] = float(value)
             setup.setStartAndGoalStates(*self._ends)
-            setup.solve(self._until(until))
+            setup.solve(self._until(until if best else found_by))
             self._check_stop()
             if not setup.haveExactSolutionPath():
                 break
@@ -314,9 +325,9 @@ class Arm:
             length = float(np.abs(np.diff(path, axis=0)).max(axis=1).sum())
             if length < shortest:
                 best, shortest = path, length
-            if shortest <= GOOD * np.abs(goal - begin).max():
+            if shortest <= GOOD * straight:
                 break
-        return best
+        return best if not self.hasty or shortest <= straight + DETOUR_RAD else []
 
     def _until(self, thread_s: float) -> base.PlannerTerminationCondition:
         """Return when OMPL is to end: at a stop, or at a processor time, which a busy machine does not shorten."""

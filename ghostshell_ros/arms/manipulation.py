@@ -13,7 +13,7 @@ from typing import TypeAlias, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from ghostshell_ros.arms.arm import Arm, ArmError
+from ghostshell_ros.arms.arm import Arm, ArmError, NoWay
 from ghostshell_ros.arms.motion import Pace
 from ghostshell_ros.arms.scenery import HANDLE, OPENED, SHUT
 from ghostshell_ros.arms.surroundings import HandPose, Surroundings
@@ -112,7 +112,7 @@ class Manipulator:
             for begin in ([self._out(grasp), grasp.back(NEAR_M)] if _level(grasp) else [grasp.back(NEAR_M)])
             for start in self._starts(begin, q)
         )
-        return _first(_nearest(tries, q), lambda one: self._taking(thing, *one, q), f"take {thing}")
+        return self._first(_nearest(tries, q), lambda one: self._taking(thing, *one, q), f"take {thing}")
 
     def put(self, space: str, q: Vector) -> list[Phase]:
         """Return how to put what the hand holds into a space. Raises ArmError."""
@@ -125,7 +125,7 @@ class Manipulator:
         ranked = sorted((i + 2 * k, i, k) for i, at in enumerate(poses) for k in range(len(at)))
         goals = [poses[i][k] for _, i, k in ranked]
         tries = ((way, start) for pose in goals for begin, *way in self._ways_to(pose) for start in self._starts(begin, q))
-        return _first(_nearest(tries, q), lambda one: self._putting(*one, q), f"put {self.held} {where}")
+        return self._first(_nearest(tries, q), lambda one: self._putting(*one, q), f"put {self.held} {where}")
 
     def _standing(self, spot: Vector) -> list[HandPose]:
         """Return poses of the hand with which what it holds is on a spot: upright or, in a steep hand, leant; a ball as a hand
@@ -172,7 +172,7 @@ class Manipulator:
             return [Move(self.arm.way(q, start), CARRYING)]
 
         try:
-            return _first(_nearest(tries, q), plan, f"draw the arm in with {self.held}")
+            return self._first(_nearest(tries, q), plan, f"draw the arm in with {self.held}")
         except ArmError:
             return [Move(self.arm.way(q, rest), CARRYING)]
 
@@ -199,7 +199,7 @@ class Manipulator:
         turns = product((1.0,) if known.slides else FOLLOWED, (1.0, -1.0))
         ways = [self._around.handle_way(door, end, follow, side) for follow, side in turns]
         tries = ((way, start) for way in ways for start in self._starts(way[0].back(NEAR_M), q, None))
-        return _first(_nearest(tries, q), plan, f"{'open' if to >= OPENED else 'close'} {door}")
+        return self._first(_nearest(tries, q), plan, f"{'open' if to >= OPENED else 'close'} {door}")
 
     def free(self, q: Vector) -> list[Phase]:
         """Return how the hand leaves what it touches, nothing where it touches nothing. Raises ArmError."""
@@ -216,6 +216,26 @@ class Manipulator:
                 away = Move(path, SLOW)
                 return [away] if self.held else [Grip(True), away]
         raise ArmError(f"the arm touches {touched[0]} and finds no way off it; move it back by hand")
+
+    def _first(self, tries: Iterable[T], plan: Callable[[T], list[Phase]], what: str) -> list[Phase]:
+        """Return the first plan that comes off; those whose way is hard to find come last. Raises ArmError with the first
+        reason why one does not."""
+        why, until, hard = "", time.thread_time() + MOST_S, list[T]()
+        try:
+            for hasty, some in ((True, islice(tries, MOST_TRIED)), (False, hard)):
+                self.arm.hasty = hasty
+                for one in some:
+                    if time.thread_time() > until:
+                        break
+                    try:
+                        return plan(one)
+                    except ArmError as error:
+                        why = why or str(error)
+                        if hasty and isinstance(error, NoWay):
+                            hard.append(one)
+        finally:
+            self.arm.hasty = False
+        raise ArmError(f"cannot {what}: {why or 'there is no free spot'}")
 
     # -- one try ------------------------------------------------------------------------------------------------------
 
@@ -307,19 +327,6 @@ def _nearest(tries: Iterable[tuple[T, Vector | ArmError]], q: Vector) -> Iterato
     waiting = iter(tries)
     while compared := sorted(islice(waiting, COMPARED), key=far):
         yield from compared
-
-
-def _first(tries: Iterable[T], plan: Callable[[T], list[Phase]], what: str) -> list[Phase]:
-    """Return the first plan that comes off. Raises ArmError with the first reason why one does not."""
-    why, until = "", time.thread_time() + MOST_S
-    for one in islice(tries, MOST_TRIED):
-        if time.thread_time() > until:
-            break
-        try:
-            return plan(one)
-        except ArmError as error:
-            why = why or str(error)
-    raise ArmError(f"cannot {what}: {why or 'there is no free spot'}")
 
 
 def _pointing(pose: HandPose) -> Vector:
