@@ -44,12 +44,12 @@ WAY_CLEAR_M = (0.03, 0.015, CLEAR_M)
 """The same on its free ways, on which the servos lag: the first with which a way is found."""
 NARROW_RAD = 0.3
 """So near to the ends of a free way, where it is slow, `CLEAR_M` does."""
-PLAN_S, SIMPLIFY_S, WAYS = (0.3, 0.3, 1.0), 0.12, 8
+PLAN_S, SIMPLIFY_S, WAYS = (0.3, 0.3, 1.0), 0.12, 4
 """Processor times that RRT-Connect may take with each of these distances, and that the shortening of a path takes; so many are
 compared."""
 HASTY, DETOUR_RAD = 0.3, 1.5
 """Share of these times in which a hasty planner finds a way or gives up; how much longer than the straight one it takes it."""
-GOOD = 1.1
+GOOD = 1.25
 """A way is good enough when it is so much longer than the straight one."""
 ROUNDED = 4
 """Times that the bends of a path are halved where nothing is in the way: at a sharp one the arm stops."""

@@ -28,8 +28,8 @@ Vector = npt.NDArray[np.float64]
 
 SAMPLE_S = 0.04
 """Time between two set-points of a plan; the driver joins them by straight lines."""
-OPEN_S, GRIP_S, SETTLE_S = 0.4, 0.6, 0.4
-"""Times in which the fingers open, in which they shut, and in which they then take hold of a thing."""
+MOVE_S, GRIP_S, SETTLE_S = 0.4, 0.6, 0.4
+"""Times in which fingers open or shut on a handle, in which they shut on a thing, and in which they then take hold of it."""
 OPENED_M = 0.002
 """Fingers that are so near to open need not be opened."""
 SPARE_M = 0.004
@@ -388,7 +388,7 @@ class ArmBody:
         if grip.opens and all(abs(before[f] - to) < OPENED_M for f, to in zip(fingers, goal, strict=True)):
             return DriverResult(ok=True)
         told = all(self._sent.get(f) == to for f, to in zip(fingers, goal, strict=True))
-        moved_s = SAMPLE_S if told else OPEN_S if grip.opens else GRIP_S
+        moved_s = SAMPLE_S if told else GRIP_S if grip.holds else MOVE_S
         settled_s = SETTLE_S if grip.holds and not told else SAMPLE_S
         result = self._send(fingers, [moved_s, moved_s + settled_s], [goal, goal], stop)
         if grip.holds and not result.ok:

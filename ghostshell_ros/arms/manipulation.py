@@ -24,7 +24,7 @@ NEAR_M, LIFT_M = 0.11, 0.15
 """The hand comes from so far, and goes away so far."""
 OUT_M, OVER_M = 0.22, 0.03
 """In a shelf a hand comes in and goes out so far, with what it holds so far above the surface."""
-FREE, CARRYING, SLOW, PULLING = Pace(1.0, 1.2), Pace(0.8, 0.8), Pace(0.4, 0.4), Pace(0.5, 0.2)
+FREE, CARRYING, SLOW, PULLING = Pace(1.0, 1.2), Pace(0.8, 0.8), Pace(0.4, 0.4), Pace(0.6, 0.25)
 """Paces on a free way with an empty hand and with a thing in it, beside things, and with a handle."""
 PRESSED = 0.03
 """A door that is shut is pressed on by this share of its way."""
