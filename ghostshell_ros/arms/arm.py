@@ -47,8 +47,8 @@ NARROW_RAD = 0.3
 PLAN_S, SIMPLIFY_S, WAYS = (0.3, 0.3, 1.0), 0.12, 4
 """Processor times that RRT-Connect may take with each of these distances, and that the shortening of a path takes; so many are
 compared."""
-HASTY, DETOUR_RAD = 0.3, 1.5
-"""Share of these times in which a hasty planner finds a way or gives up; how much longer than the straight one it takes it."""
+DETOUR_RAD = 1.5
+"""How much longer than the straight one a hasty planner takes a way."""
 GOOD = 1.25
 """A way is good enough when it is so much longer than the straight one."""
 ROUNDED = 4
@@ -116,7 +116,7 @@ class Arm:
         self.stopped: Callable[[], bool] = lambda: False
         """Returns whether planning is to end, with PlanningStopped; asked every few milliseconds."""
         self.hasty = False
-        """Whether it gives up early where a way is hard to find, or long."""
+        """Whether it gives up where a way is long, or has not the most room around."""
         self.finds_ways = True
         """False where MoveIt does: then a way is its end alone."""
         self._random = np.random.default_rng(seed)
@@ -292,28 +292,28 @@ class Arm:
         if not self.finds_ways:
             return [goal]
         hit = ""
-        for clear, most_s in zip(WAY_CLEAR_M, PLAN_S, strict=True):
+        rooms = list(zip(WAY_CLEAR_M, PLAN_S, strict=True))
+        for clear, most_s in rooms[:1] if self.hasty else rooms:
             with self._keeping(clear, begin, goal):
                 hit = self._blocked([begin, goal])
                 if not hit:
                     return [begin, goal]
                 if path := self._around_it(begin, goal, most_s):
                     return path
-        raise NoWay(f"no free way was found within {sum(PLAN_S):g} s; the straight one is blocked by {hit}")
+        raise NoWay(f"no free way was found; the straight one is blocked by {hit}")
 
     def _around_it(self, begin: Vector, goal: Vector, most_s: float) -> list[Vector]:
         """Return the shortest of `WAYS` paths by RRT-Connect, as the first one found may swing far out; empty for none in time,
         and for a long one in haste."""
         setup, best, shortest = self._setup, list[Vector](), math.inf
-        width, begun, straight = len(self.joints), time.thread_time(), float(np.abs(goal - begin).max())
-        until, found_by = begun + most_s, begun + most_s * (HASTY if self.hasty else 1.0)
+        width, until, straight = len(self.joints), time.thread_time() + most_s, float(np.abs(goal - begin).max())
         for _ in range(WAYS):
             setup.clear()
             for state, joints in zip(self._ends, (begin, goal), strict=True):
                 for i, value in enumerate(np.clip(joints, self.lower, self.upper)):
                     state[i] = float(value)
             setup.setStartAndGoalStates(*self._ends)
-            setup.solve(self._until(until if best else found_by))
+            setup.solve(self._until(until))
             self._check_stop()
             if not setup.haveExactSolutionPath():
                 break

@@ -152,8 +152,7 @@ class ArmBody:
                 return "" if there else f"{thing} was let go, but nobody sees it in {space}; look where it lies"
 
             done = self._perform([full], plan, stop, f"put {thing} into {space}", missed)
-            self._out_of_the_way(done, stop)
-            return done
+            return self._out_of_the_way(done, stop, missed)
 
     def swing(self, door: str, share: float, stop: StopEvent) -> SkillReturn:
         """Bring a door or drawer to a share of its way: 0 is shut, 1 open."""
@@ -169,8 +168,7 @@ class ArmBody:
 
         with self._busy:
             done = self._with_empty_hand(plan, stop, f"{door} is {wished}", door + HANDLE, missed)
-            self._out_of_the_way(done, stop)
-            return done
+            return self._out_of_the_way(done, stop, missed)
 
     def draw_in(self, stop: StopEvent) -> SkillReturn:
         """Bring the arms to rest, with what is held."""
@@ -184,13 +182,19 @@ class ArmBody:
                 break
         return done
 
-    def _out_of_the_way(self, done: SkillReturn, stop: StopEvent) -> None:
-        """Draw the arms in after a deed that came off: others may want its place, and do not know where the arms are.
+    def _out_of_the_way(self, done: SkillReturn, stop: StopEvent, missed: Callable[[], str]) -> SkillReturn:
+        """Draw the arms in after a deed that came off, and look whether it has stayed so, as `missed` says.
 
-        Where there is no way to rest, the arms stay.
+        Others may want its place, and do not know where the arms are. Where there is no way to rest, the arms stay.
         """
-        if done.ok and not stop.is_set():
-            self._draw_in(stop)
+        if not done.ok or stop.is_set():
+            return done
+        self._draw_in(stop)
+        try:
+            self._look()
+        except ArmError as error:
+            return SkillReturn.failure(str(error))
+        return SkillReturn.failure(why) if (why := missed()) else done
 
     # -- what is known ------------------------------------------------------------------------------------------------
 

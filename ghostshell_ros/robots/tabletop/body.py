@@ -98,8 +98,7 @@ class TabletopBody(ArmBody):
         done = self._perform(
             [full], lambda side, q: side.manipulator.put_at([spot()], where, q), stop, f"put the {first} there", missed
         )
-        self._out_of_the_way(done, stop)
-        return done
+        return self._out_of_the_way(done, stop, missed)
 
     def _place(self, second: str | list[float]) -> Point:
         """Return where something is to be put, in the world [m]."""
