@@ -97,6 +97,9 @@ class Arm:
         """Index in the own model's `qpos` at which the pose of a base that drives begins."""
         self._still = [mink.DofFreezingTask(self._own, dof_indices=dofs)] if dofs else None
         self._robot = self._bodies_below("base_link")
+        self._limbs = self._bodies_below(self._world.body(int(self._world.joint(joints[0]).bodyid[0])).name)
+        self._moving = self._limbs
+        """The bodies that move with the joints, and what is held."""
         self._hand = self._bodies_below(self._world.body(int(self._world.site(site).bodyid[0])).name)
         own = np.isin(self._world.geom_bodyid, list(self._robot))
         self._world.geom_contype[:], self._world.geom_conaffinity[:] = own, 1  # what stands around touches only the robot
@@ -145,7 +148,7 @@ class Arm:
         if self._held is not None:
             del self._around.held[self._held[0]]
             self._collides(self._held[0], False)
-        self._held, self._near = None, self._hand_boxes
+        self._held, self._near, self._moving = None, self._hand_boxes, self._limbs
         if not name:
             return
         body = int(self._world.body(name).id)
@@ -155,6 +158,7 @@ class Arm:
         self._held = (body, turn @ (self._data.xpos[body] - site.xpos), turn @ self._data.xmat[body].reshape(3, 3))
         self._around.held[body] = self._hand
         self._near = np.concatenate([self._hand_boxes, self._boxes_of({body})])
+        self._moving = self._limbs | {body}
         self._collides(body, True)
 
     def _collides(self, body: int, held: bool) -> None:
@@ -182,11 +186,11 @@ class Arm:
             self._carry()
 
     def touched(self, q: Joints) -> str:
-        """Return something that the robot, or what it holds, would touch with the arm there; "" for nothing."""
+        """Return something that the arm, or what it holds, would touch there; "" for nothing."""
         return next(self._contacts(q), "")
 
     def touches(self, q: Joints) -> list[str]:
-        """Return all that the robot, or what it holds, would touch with the arm there."""
+        """Return all that the arm, or what it holds, would touch there."""
         return list(dict.fromkeys(self._contacts(q)))
 
     def _contacts(self, q: Joints) -> Iterator[str]:
@@ -200,6 +204,8 @@ class Arm:
         told = zip(contacts.geom[:count].copy(), contacts.dist[:count].copy(), strict=True)
         for geoms, distance in chain(told, self._near_boxes(clear)):
             pair = {int(body) for body in self._world.geom_bodyid[geoms]}
+            if not pair & self._moving:
+                continue
             held = pair & self._around.held.keys()
             if self._touchable & pair or any(pair - {body} <= self._around.held[body] for body in held):
                 continue

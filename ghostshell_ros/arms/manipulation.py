@@ -207,7 +207,9 @@ class Manipulator:
         if not touched:
             return []
         pose = self.arm.hand(q)
-        for goal in (pose.back(NEAR_M), pose.moved((0.0, 0.0, NEAR_M))):
+        x, y, _ = self._around.position("base_link") - np.array(pose.position)
+        aside = [NEAR_M / math.hypot(x, y) * np.array(way) for way in ((x, y, 0.0), (-y, x, 0.0), (y, -x, 0.0))]
+        for goal in (pose.back(NEAR_M), pose.moved((0.0, 0.0, NEAR_M)), *map(pose.moved, aside)):
             try:
                 path = self.arm.line(q, [goal], touched)
             except ArmError:

@@ -147,6 +147,17 @@ def test_what_it_may_not_use_is_no_argument(hebe: HebeSim, skill: str, arguments
         bind_typed(known, arguments, {})
 
 
+def test_what_one_arm_touches_does_not_stop_the_other(hebe: HebeSim) -> None:
+    hebe.stand("table")
+    left, right = hebe.body._arms
+    rng = np.random.default_rng(1)
+    hebe.body._look()
+    drawn = (rng.uniform(right.arm.lower, right.arm.upper) for _ in range(500))
+    touching = next(q for q in drawn if right.arm.touches(q) == ["table"])
+    right.arm.be_at(touching)
+    assert right.arm.touched(touching) == "table" and left.arm.touched(left.rest) == ""
+
+
 def test_what_one_hand_holds_may_not_touch_the_other_hand(hebe: HebeSim) -> None:
     left, right = hebe.body._arms
     here = [hebe.robot.joint_positions()[joint] for joint in left.config.joints]
