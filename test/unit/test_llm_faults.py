@@ -230,7 +230,8 @@ def test_a_web_page_is_told_as_no_api_and_not_asked_for_again(lab: Lab) -> None:
         text, error = lab.read(lab.client(base_url=url))
         portal.shutdown()
     assert error is not None and (text, error.code, lab.waits_s) == ("", ModelCode.MODEL_SERVER, [])
-    assert f"{url} answers, but with a web page and not as the API of provider {lab.provider}; check `base_url`" in error.message
+    told = f"{url} answers, but with a web page and not as the API of provider {lab.provider}; check `base_url`"
+    assert told in error.message
 
 
 def test_nobody_listening_is_a_connection_error_with_the_address(lab: Lab) -> None:

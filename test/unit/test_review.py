@@ -149,10 +149,7 @@ def driven(lamp: Path, kind: str, call: str) -> Review:
 @pytest.mark.parametrize(
     ("kind", "says"),
     [
-        (
-            "ghostshell/action/ShowFase",
-            "type ghostshell/action/ShowFase, which is not installed; did you mean 'ShowFace'",
-        ),
+        ("ghostshell/action/ShowFase", "type ghostshell/action/ShowFase, which is not installed; did you mean 'ShowFace'"),
         ("lamp_msgs/action/Shine", "type lamp_msgs/action/Shine, which is not installed: source its package"),
     ],
 )
