@@ -204,7 +204,7 @@ class Arm:
         told = zip(contacts.geom[:count].copy(), contacts.dist[:count].copy(), strict=True)
         for geoms, distance in chain(told, self._near_boxes(clear)):
             pair = {int(body) for body in self._world.geom_bodyid[geoms]}
-            if not pair & self._moving:
+            if not pair & self._moving or pair & self._around.unseen:
                 continue
             held = pair & self._around.held.keys()
             if self._touchable & pair or any(pair - {body} <= self._around.held[body] for body in held):

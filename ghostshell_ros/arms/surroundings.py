@@ -116,6 +116,8 @@ class Surroundings:
         self.held = dict[int, frozenset[int]]()
         """The bodies of the hand that holds it, by the body of a thing."""
         self._bodies = {name: int(model.body(name).id) for name in scenery.things}
+        self.unseen = set(self._bodies.values())
+        """The bodies of things that nobody has seen yet: where the file has them they are in nobody's way."""
         self._poses = {name: int(model.jnt_qposadr[model.body_jntadr[body]]) for name, body in self._bodies.items()}
         self._doors = {name: int(model.joint(name).qposadr[0]) for name in scenery.doors}
 
@@ -127,6 +129,7 @@ class Surroundings:
             if name in self._poses:
                 adr = self._poses[name]
                 self.data.qpos[adr : adr + 7] = [*position, *orientation]
+                self.unseen.discard(self._bodies[name])
         mujoco.mj_kinematics(self.model, self.data)
 
     def set_base(self, pose: Pose2D) -> None:
@@ -252,7 +255,8 @@ class Surroundings:
         reach = self._radius(thing)
         turn = site.xmat.reshape(3, 3)
         top = site.xpos[2] - known.half[2] + 2 * half[2] + APART_M
-        beside = [n for n in self._bodies if n != thing and self.position(n)[2] - float(self.half_size(n).max()) < top]
+        seen = [n for n, body in self._bodies.items() if n != thing and body not in self.unseen]
+        beside = [n for n in seen if self.position(n)[2] - float(self.half_size(n).max()) < top]
         others = [(self.position(name), self._radius(name)) for name in beside]
         along, across = (np.arange(-(room := max(0.0, s - reach)), room + 1e-9, SPOT_M) for s in known.half[:2])
         found = []

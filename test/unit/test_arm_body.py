@@ -302,6 +302,20 @@ def test_a_box_near_the_hand_is_in_its_way_where_the_contacts_of_mujoco_leave_it
     assert found == near > told
 
 
+def test_a_thing_that_nobody_has_seen_is_in_nobodys_way(atlas: ArmSim) -> None:
+    """The file has it somewhere, and it may be elsewhere."""
+    arm, around = atlas.body._arms[0].arm, Surroundings(atlas.config.model_path(), atlas.scenery)
+    assert around.unseen
+    atlas.put("apple", *arm.hand(arm.lower).back(0.08).position)
+    atlas.body._look()
+    assert "apple" in arm.touches(arm.lower)
+    apple = int(atlas.body.around.model.body("apple").id)
+    atlas.body.around.unseen.add(apple)
+    assert "apple" not in arm.touches(arm.lower)
+    atlas.body._look()
+    assert "apple" in arm.touches(arm.lower) and not atlas.body.around.unseen
+
+
 def test_a_stop_while_it_looks_at_what_it_did_is_an_interruption(atlas: ArmSim) -> None:
     atlas.stop.at = atlas.world.time + 0.3
     done = atlas.body._perform(atlas.body._arms, lambda side, q: [], atlas.stop, "it is there", lambda: "it is not there")
