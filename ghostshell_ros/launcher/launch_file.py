@@ -22,8 +22,8 @@ PACKAGE = "ghostshell"
 NAMESPACE = "ros_namespace"
 """The variable in which launch keeps the pushed namespace."""
 
-_ACTIONS = "let set_env push_ros_namespace group include node"
-_NODE = "pkg name namespace args ros_args output respawn respawn_delay respawn_max_retries on_exit"
+_ACTIONS = "let set_env push_ros_namespace group include node executable"
+_PROCESS = "output respawn respawn_delay respawn_max_retries on_exit"
 _GRAMMAR = {
     "launch": ("", "", f"arg {_ACTIONS}"),
     "arg": ("name", "default description", "choice"),
@@ -34,10 +34,12 @@ _GRAMMAR = {
     "group": ("", "scoped", _ACTIONS),
     "include": ("file", "", "arg"),
     "include/arg": ("name value", "", ""),
-    "node": ("exec", _NODE, "param remap"),
+    "node": ("exec", f"pkg name namespace args ros_args {_PROCESS}", "param remap env"),
+    "executable": ("cmd", f"name {_PROCESS}", "env"),
     "param": ("name value", "type", ""),
     "param from a file": ("from", "", ""),
     "remap": ("from to", "", ""),
+    "env": ("name value", "", ""),
 }
 """Of each element the attributes that it must have, those that it may have, and the elements inside it.
 
@@ -244,7 +246,7 @@ class _Performer:
                 self.variables[name] = self._get(argument, "value")
             self.include(path, names, place)
         else:
-            self._add_node(element)
+            self._add_process(element)
 
     def _holds(self, element: Any) -> bool:
         for name, wanted in (("if", True), ("unless", False)):
@@ -263,21 +265,25 @@ class _Performer:
         if choices and value not in choices:
             raise LaunchError(f"argument '{name}' is '{value}', it must be one of {', '.join(choices)}", self._place(element))
 
-    def _add_node(self, element: Any) -> None:
+    def _add_process(self, element: Any) -> None:
         get, place = partial(self._get, element), self._place(element)
-        command = self._node_command(element)
+        label = "" if element.tag == "node" else get("name")
+        command = self._node_command(element) if element.tag == "node" else tuple(self._words(element, "cmd"))
+        if not command:
+            raise LaunchError("attribute 'cmd' of <executable> is empty", place)
         if (output := get("output") or "screen") not in _OUTPUTS:
             raise LaunchError(f"output is '{output}', only {', '.join(_OUTPUTS)} are known here", place)
         if element.get("on_exit", "shutdown") != "shutdown":
             raise LaunchError(f"attribute 'on_exit' is '{element.get('on_exit')}', it can only be 'shutdown'", place)
         delay_s = substitution.typed(text := element.get("respawn_delay", "0"), "float", place)
         if not 0.0 <= delay_s < float("inf"):
-            raise LaunchError(f"'respawn_delay' of <node> is '{text}', it must be seconds, not negative", place)
+            raise LaunchError(f"'respawn_delay' of <{element.tag}> is '{text}', it must be seconds, not negative", place)
+        own = {self._get(env, "name"): self._get(env, "value") for env in element.iterchildren("env")}
         self.specs.append(
             ProcessSpec(
-                name=f"{os.path.basename(str(command[0]))}-{len(self.specs) + 1}",
+                name=f"{label or os.path.basename(str(command[0]))}-{len(self.specs) + 1}",
                 command=command,
-                environment=dict(self.environment),
+                environment=self.environment | own,
                 respawn=substitution.typed(get("respawn") or "false", "bool", place),
                 respawn_delay_s=delay_s,
                 respawn_max_retries=substitution.typed(element.get("respawn_max_retries", "-1"), "int", place),

@@ -83,13 +83,8 @@ def load(tmp_path: Path, environment: dict[str, str]) -> Callable[..., list[Proc
 
 def echoed(load: Callable[..., list[ProcessSpec]], value: str, before: str = "", **arguments: str) -> str:
     """Return what an attribute's value becomes."""
-    (spec,) = load(f"{before}<set_env name='V' value=\"{value}\"/><node exec='x'/>", **arguments)
+    (spec,) = load(f"{before}<executable cmd='x' name='n'><env name='V' value=\"{value}\"/></executable>", **arguments)
     return spec.environment["V"]
-
-
-def run_as(spec: ProcessSpec) -> tuple[object, ...]:
-    """Return the program of a process with its own arguments, without those of ROS."""
-    return spec.command[: spec.command.index("--ros-args")]
 
 
 def inline(spec: ProcessSpec) -> dict[str, object]:
@@ -370,23 +365,23 @@ def test_a_group_keeps_variables_and_environment_to_itself_unless_it_is_not_scop
     load: Callable[..., list[ProcessSpec]],
 ) -> None:
     inner = "<let name='a' value='in'/><set_env name='E' value='in'/><set_env name='HERE' value='away'/>"
-    end = "<node exec='x' args='$(var a)'/>"
+    end = "<executable cmd='x $(var a)'/>"
     (scoped,) = load(f"<let name='a' value='out'/><group>{inner}</group>{end}")
-    assert (run_as(scoped), "E" in scoped.environment, scoped.environment["HERE"]) == (("x", "out"), False, "home")
+    assert (scoped.command, "E" in scoped.environment, scoped.environment["HERE"]) == (("x", "out"), False, "home")
     (leaking,) = load(f"<let name='a' value='out'/><group scoped='false'>{inner}</group>{end}")
-    assert (run_as(leaking), leaking.environment["E"], leaking.environment["HERE"]) == (("x", "in"), "in", "away")
+    assert (leaking.command, leaking.environment["E"], leaking.environment["HERE"]) == (("x", "in"), "in", "away")
 
 
 def test_conditions_hold_on_every_action(load: Callable[..., list[ProcessSpec]]) -> None:
     specs = load(
         "<arg name='on' default='TRUE'/><arg name='off' default=' 0 '/>"
-        "<node exec='a' if='$(var on)'/><node exec='b' unless='$(var on)'/>"
-        "<group unless='$(var off)'><node exec='c'/></group>"
-        "<group if='$(var off)'><node exec='d'/></group>"
+        "<executable cmd='a' if='$(var on)'/><executable cmd='b' unless='$(var on)'/>"
+        "<group unless='$(var off)'><executable cmd='c'/></group>"
+        "<group if='$(var off)'><executable cmd='d'/></group>"
         "<let name='v' value='1' if='false'/><include file='/no/such' if='0'/>"
-        "<node exec='e' args='$(var v unset)'/>"
+        "<executable cmd='e $(var v unset)'/>"
     )
-    assert [run_as(spec) for spec in specs] == [("a",), ("c",), ("e", "unset")]
+    assert [spec.command for spec in specs] == [("a",), ("c",), ("e", "unset")]
 
 
 def test_an_included_file_shares_the_scope_of_the_one_that_includes_it(
@@ -394,24 +389,25 @@ def test_an_included_file_shares_the_scope_of_the_one_that_includes_it(
 ) -> None:
     (tmp_path / "inner.launch.xml").write_text(
         "<launch><arg name='need'/><arg name='a' default='never'/><arg name='b' default='default'/>"
-        "<push_ros_namespace namespace='inside'/><node exec='i' args='$(var need) $(var a) $(var b)'/></launch>"
+        "<push_ros_namespace namespace='inside'/><executable cmd='i $(var need) $(var a) $(var b)'/></launch>"
     )
     include = "<include file='$(dirname)/inner.launch.xml'><arg name='need' value='$(var a)!'/></include>"
-    after = "<node exec='o' args='$(var need unset) $(var b unset) $(var ros_namespace none)'/>"
+    after = "<executable cmd='o $(var need unset) $(var b unset) $(var ros_namespace none)'/>"
     inner, outer = load(f"<arg name='a' default='1'/>{include}{after}")
-    assert (run_as(inner), run_as(outer)) == (("i", "1!", "1", "default"), ("o", "1!", "default", "/inside"))
+    assert (inner.command, outer.command) == (("i", "1!", "1", "default"), ("o", "1!", "default", "/inside"))
     inner, outer = load(f"<arg name='a' default='1'/><group>{include}</group>{after}", b="given")
-    assert (run_as(inner), run_as(outer)) == (("i", "1!", "1", "given"), ("o", "unset", "given", "none"))
+    assert (inner.command, outer.command) == (("i", "1!", "1", "given"), ("o", "unset", "given", "none"))
     with pytest.raises(LaunchError, match="must be given these arguments:\n  need"):
         load("<include file='$(dirname)/inner.launch.xml'/>")
 
 
 def test_process_options_are_taken_over(load: Callable[..., list[ProcessSpec]]) -> None:
     (spec,) = load(
-        "<set_env name='X_$(env HERE)' value='y'/><node exec='run' args='$(env HERE)' output='both' "
-        "respawn='true' respawn_delay='0.5' respawn_max_retries='2' on_exit='shutdown'/>"
+        "<executable cmd='run $(env HERE)' name='label' output='both' "
+        "respawn='true' respawn_delay='0.5' respawn_max_retries='2' on_exit='shutdown'>"
+        "<env name='X_$(env HERE)' value='y'/></executable>"
     )
-    assert (spec.name, run_as(spec), spec.environment["X_home"]) == ("run-1", ("run", "home"), "y")
+    assert (spec.name, spec.command, spec.environment["X_home"]) == ("label-1", ("run", "home"), "y")
     assert (spec.respawn, spec.respawn_delay_s, spec.respawn_max_retries, spec.shutdown_on_exit) == (True, 0.5, 2, True)
 
 
