@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from kitchen_kit import PLACES, Kitchen, Room, answers, judgement, plan
+from kitchen_kit import PLACES, Kitchen, Room, View, answers, judgement, plan
 from layered_kit import Asked, Says
 from PIL import Image as Pillow
 
@@ -65,6 +65,18 @@ def test_a_task_is_planned_done_looked_at_and_ends_with_what_was_claimed(critic:
     assert kitchen.room.things["apple"] == "bin"
     claims = [asked for asked in kitchen.asked(Layer.CRITIC) if "CLAIM" in asked.blocks]
     assert len(claims) == 1 and claims[0].blocks["CLAIM"] == ["all is done"]
+
+
+@pytest.mark.parametrize(("first_s", "looked_s", "seen"), [(0.45, 0.5, "what is to be seen"), (1e9, 1.0, "")])
+def test_the_first_plan_waits_for_the_first_pictures_but_not_for_long(
+    first_s: float, looked_s: float, seen: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    taken = View.images
+    monkeypatch.setattr(View, "images", lambda view: taken(view) if view.steady_now() >= first_s else [])
+    kitchen = Kitchen(answers([plan(PICK_APPLE, BIN)])).run(20.0)
+    first = kitchen.asked(Layer.OBSERVER if seen else Layer.PLANNER)[0]
+    assert first.time_s == pytest.approx(looked_s)
+    assert (seen in kitchen.asked(Layer.PLANNER)[0].blocks["SEEN"]) is bool(seen)
 
 
 def test_the_planner_hears_what_was_believed_and_seen_and_the_summarizer_what_was_done() -> None:

@@ -44,8 +44,8 @@ class ClosedLoopPlanning:
         self._waiting: list[Step] = []
         """Steps of the plan that have not begun, in order."""
         self._running: list[Step] = []
-        self._unseen: list[tuple[Action, str]] = []
-        """Actions that have ended, with their feedback, and nobody has looked since."""
+        self._unseen: list[tuple[Action | None, str]] = []
+        """Actions that have ended, with their feedback, and nobody has looked since; None for the begin of the task."""
         self._ended_s: dict[str, float] = {}
         self._look_by_s = 0.0
         self._question: Question | None = None
@@ -95,7 +95,7 @@ class ClosedLoopPlanning:
         self._begun = True
         if not self._open:
             self._memory.adopt(self._task.done)
-            self._memory.record(None, "", Pictures.take(self._robots))
+        self._wait_for_look(None, "")
         self._go_on()
 
     def _stop_asking(self) -> None:
@@ -165,14 +165,23 @@ class ClosedLoopPlanning:
         if self._io.clock.now() < self._look_by_s and not all(map(self._fresh, self._robots)):
             return False
         pictures = Pictures.take(self._robots)
-        for action, feedback in self._unseen:
+        for action, feedback in self._unseen if not self._open else ():
             self._memory.record(action, feedback, pictures)
         self._unseen.clear()
         return True
 
+    def _wait_for_look(self, action: Action | None, feedback: str) -> None:
+        """Have the round look at what has ended, `LOOK_S` from now at the latest."""
+        self._unseen.append((action, feedback))
+        self._look_by_s = self._io.clock.now() + LOOK_S
+        self._io.clock.call_later(LOOK_S, self._go_on)
+
     def _fresh(self, name: str) -> bool:
-        robot, ended_s = self._robots[name], self._ended_s.get(name, 0.0)
+        """Return whether a robot tells and shows what came after the last action, at the begin whether it does so at all."""
+        robot, ended_s = self._robots[name], self._ended_s.get(name)
         observation = robot.observation()
+        if ended_s is None:
+            return observation is not None and bool(robot.images())
         stamps = [image.taken_s for image in robot.images()] + [observation.stamp if observation is not None else None]
         return all(stamp is None or stamp >= ended_s for stamp in stamps)
 
@@ -209,10 +218,8 @@ class ClosedLoopPlanning:
         self._world.ended(step.action, call)
         feedback = f"{call.outcome_name}: {shown(call.told, SHOWN_WHY)}" if call.told else call.outcome_name
         if not self._open:
-            self._unseen.append((step.action, feedback))
             self._ended_s = {name: robot.steady_now() for name, robot in self._robots.items()}
-            self._look_by_s = self._io.clock.now() + LOOK_S
-            self._io.clock.call_later(LOOK_S, self._go_on)
+            self._wait_for_look(step.action, feedback)
         if call.outcome is Outcome.DONE:
             self._rejections = self._failures = 0
             self._acted, self._fault = True, ""
