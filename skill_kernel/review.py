@@ -1,14 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Review a robot's skills against its file and its body: mistakes that Python and the file's grammar let through."""
 
-import ast
-import contextlib
 import dis
 import inspect
 import itertools
 import math
 import re
-import textwrap
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from importlib import import_module
@@ -17,7 +14,6 @@ from typing import Any
 from skill_kernel.config.sections import nearest
 from skill_kernel.robot import RobotConfig, RobotConfigError
 from skill_kernel.skills.arguments import choices, opened, unknown_limits
-from skill_kernel.skills.drivers import Action
 from skill_kernel.skills.registry import RegistryError, SkillRegistry
 from skill_kernel.skills.skill import MAIN, Skill, SkillDefinitionError, plain_value
 
@@ -55,7 +51,7 @@ def review(name_or_path: str) -> Review:
     ]
     faults += _unknown_types(robot)
     remarks = [remark for skill in registry for remark in remarks_on(skill, body)]
-    return Review(tuple(faults), (*_far(robot), *remarks, *_wrong_goals(robot, registry, body)))
+    return Review(tuple(faults), (*_far(robot), *remarks))
 
 
 def _types(package: str) -> dict[str, Any]:
@@ -73,30 +69,6 @@ def _unknown_types(robot: RobotConfig) -> Iterator[str]:
         if name not in (known := _types(package)):
             hint = nearest(name, known, else_known=True) if known else ": source its package, or correct the name"
             yield f"robot '{robot.name}': the action '{action}' has the type {kind}, which is not installed{hint}"
-
-
-def _wrong_goals(robot: RobotConfig, registry: SkillRegistry, body: Any) -> Iterator[str]:
-    """Yield a remark for each call of an action, as far as it is written out, with a goal field that its type lacks."""
-    words = {*inspect.signature(Action.__call__).parameters}
-    for code, owner in ((body, "self"), *((inspect.unwrap(skill.function), "body") for skill in registry)):
-        for action, given in _calls(code, owner):
-            if (kind := robot.actions.get(action.lstrip("_"))) is None or hasattr(body, action):
-                continue
-            package, _, name = kind.split("/")
-            if name in (known := _types(package)):
-                fields = known[name].Goal.get_fields_and_field_types()
-                for field in sorted(given - words - {*fields}):
-                    hint = nearest(field, fields, else_known=True)
-                    yield f"{owner}.{action} is called with '{field}', which is no goal field of {kind}{hint}"
-
-
-def _calls(code: Any, owner: str) -> Iterator[tuple[str, set[str]]]:
-    """Yield which attribute of `owner` is called with which keywords in a class or function whose source is at hand."""
-    with contextlib.suppress(OSError, TypeError, SyntaxError):
-        for call in ast.walk(ast.parse(textwrap.dedent(inspect.getsource(code)))):
-            match call:
-                case ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr=action), keywords=given) if name == owner:
-                    yield action, {word.arg for word in given if word.arg}
 
 
 def _unlimited(skill: Skill, robot: RobotConfig) -> Iterator[str]:

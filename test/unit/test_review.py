@@ -158,12 +158,6 @@ def test_a_type_of_action_that_is_not_there_is_a_fault(lamp: Path, kind: str, sa
     assert says in fault and "the action 'light'" in fault
 
 
-def test_a_call_that_does_not_fit_the_type_of_its_action_is_remarked(lamp: Path) -> None:
-    assert driven(lamp, "ghostshell/action/ShowFace", "self._light(face=colour, stop=None, **{})") == Review(())
-    (remark,) = driven(lamp, "ghostshell/action/Speak", "self._light(face=colour, stop=None)").remarks
-    assert remark.startswith("self._light is called with 'face', which is no goal field of ghostshell/action/Speak")
-
-
 def test_without_ros_nothing_is_said_of_types(lamp: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (lamp / "lamp.yaml").write_text(DRIVEN.replace("ShowFace", "ShowFase"), encoding="utf-8")
     monkeypatch.setitem(sys.modules, "ghostshell.action", None)
