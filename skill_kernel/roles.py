@@ -109,6 +109,7 @@ class HaltLatch:
         self.holder = Role.ANONYMOUS
         """Role by which it is held; anonymous also for the gate's own halts."""
         self.stands = False
+        """True from a halt until it is cleared."""
 
     def halt(self, role: Role = Role.ANONYMOUS) -> None:
         """Note a halt."""

@@ -48,7 +48,7 @@ PLAN_S, SIMPLIFY_S, WAYS = (0.3, 0.3, 1.0), 0.12, 4
 """Processor times that RRT-Connect may take with each of these distances, and that the shortening of a path takes; so many are
 compared."""
 DETOUR_RAD = 1.5
-"""How much longer than the straight one a hasty planner takes a way."""
+"""Detour beyond the straight way that a hasty planner accepts."""
 GOOD = 1.25
 """A way is good enough when it is so much longer than the straight one."""
 ROUNDED = 4
@@ -119,7 +119,7 @@ class Arm:
         self.stopped: Callable[[], bool] = lambda: False
         """Returns whether planning is to end, with PlanningStopped; asked every few milliseconds."""
         self.hasty = False
-        """Whether it gives up where a way is long, or has not the most room around."""
+        """True for a planner that accepts no long way, and none without the most room around."""
         self.finds_ways = True
         """False where MoveIt does: then a way is its end alone."""
         self._random = np.random.default_rng(seed)

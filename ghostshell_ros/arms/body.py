@@ -194,7 +194,7 @@ class ArmBody:
             self._look()
         except ArmError as error:
             return SkillReturn.failure(str(error))
-        return SkillReturn.failure(why) if (why := missed()) else done
+        return SkillReturn.failure(f"after the arms were drawn in: {why}") if (why := missed()) else done
 
     # -- what is known ------------------------------------------------------------------------------------------------
 

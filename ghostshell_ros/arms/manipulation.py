@@ -208,7 +208,7 @@ class Manipulator:
             return []
         pose = self.arm.hand(q)
         x, y, _ = self._around.position("base_link") - np.array(pose.position)
-        aside = [NEAR_M / math.hypot(x, y) * np.array(way) for way in ((x, y, 0.0), (-y, x, 0.0), (y, -x, 0.0))]
+        aside = [NEAR_M / max(math.hypot(x, y), 1e-6) * np.array(way) for way in ((x, y, 0.0), (-y, x, 0.0), (y, -x, 0.0))]
         for goal in (pose.back(NEAR_M), pose.moved((0.0, 0.0, NEAR_M)), *map(pose.moved, aside)):
             try:
                 path = self.arm.line(q, [goal], touched)

@@ -227,7 +227,7 @@ def test_a_thing_nobody_sees_where_it_was_put_is_not_said_to_be_there(moved: Arm
 def test_a_drawer_that_moves_while_the_arm_draws_in_is_told(moved: ArmSim) -> None:
     after(moved, 7, lambda: moved.set_door("drawer_top", 0.3))
     result = moved.body.swing("drawer_top", OPEN, moved.stop)
-    assert not result.ok and result.message.startswith("drawer_top is 30% open")
+    assert not result.ok and result.message.startswith("after the arms were drawn in: drawer_top is 30% open")
 
 
 # -- stops --------------------------------------------------------------------------------------------------------------------

@@ -247,8 +247,8 @@ class SafetyGate(RuntimeNode):
     def _halt_for(self, caller: Caller, why: str = "", who: str = "") -> str:
         """Halt; `who` is known where it is not by a role. The first of several causes stays."""
         said = f": “{shown(why, CAUSE_CHARS)}”" if why.strip() else ""
-        proven = who or (caller.who if caller.role is not Role.ANONYMOUS else "")
-        cause = f"halt was called {f'by {proven}' if proven else 'without a proof of role'}{said}"
+        by = who or (caller.who if caller.role is not Role.ANONYMOUS else "")
+        cause = f"halt was called {f'by {by}' if by else 'without a proof of role'}{said}"
         if self._halt_cause():
             self.get_logger().warning(f"halted already; {cause}")
         self._latch.halt(caller.role)
