@@ -67,7 +67,7 @@ def test_a_task_is_planned_done_looked_at_and_ends_with_what_was_claimed(critic:
     assert len(claims) == 1 and claims[0].blocks["CLAIM"] == ["all is done"]
 
 
-@pytest.mark.parametrize(("first_s", "looked_s", "seen"), [(0.45, 0.5, "what is to be seen"), (1e9, 1.0, "")])
+@pytest.mark.parametrize(("first_s", "looked_s", "seen"), [(0.45, 0.5, "what is to be seen"), (1e9, 2.0, "")])
 def test_the_first_plan_waits_for_the_first_pictures_but_not_for_long(
     first_s: float, looked_s: float, seen: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

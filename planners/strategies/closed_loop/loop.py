@@ -23,8 +23,8 @@ from skill_kernel.events import CallEvent, ModelEvent, ModelKind, Notice
 
 OPEN_PLANS, MAX_ACTIONS = 2, 40
 """Plans of the open loop, and actions of each."""
-LOOK_S = 1.0
-"""Longest wait for observations and pictures from after the end of an action."""
+LOOK_S, FIRST_S = 1.0, 2.0
+"""Times within which observations and pictures are awaited that are newer than an action's end, and the first of a task."""
 SHOWN_WHY, SHOWN_FEEDBACK = 400, 5
 """Characters of a reason that the planner is told, and how many of them, the newest."""
 
@@ -171,10 +171,11 @@ class ClosedLoopPlanning:
         return True
 
     def _wait_for_look(self, action: Action | None, feedback: str) -> None:
-        """Have the round look at what has ended, `LOOK_S` from now at the latest."""
+        """Have the round look at what has ended, or for the first time, within a bounded time."""
         self._unseen.append((action, feedback))
-        self._look_by_s = self._io.clock.now() + LOOK_S
-        self._io.clock.call_later(LOOK_S, self._go_on)
+        wait_s = FIRST_S if action is None else LOOK_S
+        self._look_by_s = self._io.clock.now() + wait_s
+        self._io.clock.call_later(wait_s, self._go_on)
 
     def _fresh(self, name: str) -> bool:
         """Return whether a robot tells and shows what came after the last action, at the begin whether it does so at all."""
