@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import heapq
 import math
+from array import array
 from collections.abc import Sequence
 from copy import copy
 from dataclasses import dataclass
@@ -204,25 +205,29 @@ def plan(grid: OccupancyGrid, radius: float, start: Place, goal: Place, *, goal_
 
 
 def _search(cost: NDArray[np.float64], start: tuple[int, int], goal: tuple[int, int]) -> list[tuple[int, int]] | None:
-    """Run A* with eight neighbours over a grid framed by cells that nobody enters."""
+    """Run A* with eight neighbours over a grid framed by cells that nobody enters.
+
+    Prices and ways are arrays, whose memory goes back whole: lists and dictionaries of so many cells leave megabytes behind.
+    """
     width = cost.shape[1] + 2
     framed = np.full((cost.shape[0] + 2, width), LETHAL)
     framed[1:-1, 1:-1] = cost
-    price: list[float] = framed.reshape(-1).tolist()
+    price = framed.reshape(-1).data
     first, last = (start[0] + 1) * width + start[1] + 1, (goal[0] + 1) * width + goal[1] + 1
     goal_row, goal_column = divmod(last, width)
     diagonal = math.sqrt(2.0)
     steps = [(down, right) for down in (-1, 0, 1) for right in (-1, 0, 1) if down or right]
     moves = [(down * width + right, math.hypot(down, right)) for down, right in steps]
-    best = {first: 0.0}
-    came: dict[int, int] = {}
+    best = array("d", [LETHAL]) * len(price)
+    best[first] = 0.0
+    came = array("q", [first]) * len(price)
     closed = bytearray(len(price))
     heap = [(0.0, first)]
     while heap:
         _, cell = heapq.heappop(heap)
         if cell == last:
             cells = [cell]
-            while cell in came:
+            while cell != first:
                 cell = came[cell]
                 cells.append(cell)
             return [(c // width - 1, c % width - 1) for c in reversed(cells)]
@@ -235,7 +240,7 @@ def _search(cost: NDArray[np.float64], start: tuple[int, int], goal: tuple[int, 
             if closed[near] or price[near] == LETHAL:
                 continue
             total = so_far + length * price[near]
-            if total < best.get(near, LETHAL):
+            if total < best[near]:
                 best[near] = total
                 came[near] = cell
                 row, column = divmod(near, width)
