@@ -13,6 +13,7 @@ from typing import TypeVar
 from ghostshell.msg import KernelState, ReflexState, ReflexStateArray
 from ghostshell.msg import Observation as ObservationMsg
 from ghostshell.srv import CompileReflex
+from rclpy.serialization import deserialize_message, serialize_message
 from std_msgs.msg import Bool
 
 from ghostshell_ros.nodes.reflexes.reflex_performer import ReflexPerformer
@@ -81,7 +82,8 @@ class ReflexesNode(RuntimeNode):
         self._performer = ReflexPerformer(self, self._setup, self._events)
         self._loop = ReflexLoop(self.words.accessors, self._performer, self._on_disabled)
         self._performer.loop, self._performer.on_change = self._loop, self._tell_soon
-        self.recorded: deque[Observation] = deque(maxlen=MAX_RECORDED)
+        self._recorded: deque[tuple[bytes, float, float]] = deque(maxlen=MAX_RECORDED)
+        """Each as it came, which is a quarter of what it is as an object, with the steady and the ROS time at which it came."""
         deadlines = Deadlines() if self._client is None else deadlines_of(self, "model")
         self._new_compiler = partial(Compiler, robot=config, client=self._client, deadline_s=deadlines.reflex_s)
         self.compiler = self._new_compiler(self.words)
@@ -109,12 +111,11 @@ class ReflexesNode(RuntimeNode):
         take_declared_priority(self, 5, -5)
 
     def _on_observation(self, message: ObservationMsg) -> None:
-        now = self.steady_now()
-        observation = from_message(message, now, self.now_s())
+        now, ros_now_s = self.steady_now(), self.now_s()
         self._rounds += 1
-        self._loop.observe(observation, now)
-        if not self.recorded or observation.stamp - self.recorded[-1].stamp >= RECORD_PERIOD_S:
-            self.recorded.append(observation)
+        self._loop.observe(from_message(message, now, ros_now_s), now)
+        if not self._recorded or now - self._recorded[-1][1] >= RECORD_PERIOD_S:
+            self._recorded.append((serialize_message(message), now, ros_now_s))
 
     def _tick(self) -> None:
         now = self.steady_now()
@@ -300,17 +301,16 @@ class ReflexesNode(RuntimeNode):
         proposal = await self._threaded(make)
         rule = self.book.add(proposal, name=request.name, settings=settings)
         self.on_rules()
-        tried = await self._threaded(lambda: self._tried(self.book.loaded(rule.name), list(self.recorded)))
+        tried = await self._threaded(partial(self._tried, self.book.loaded(rule.name), ""))
         return "\n".join([*(f"Note: {note}" for note in proposal.notes), tried]), rule.name
 
     async def _test(self, name: str, observations: str) -> str:
-        loaded = self.book.loaded(name)
-        return await self._threaded(
-            lambda: self._tried(loaded, recorded(observations) if observations else list(self.recorded))
-        )
+        return await self._threaded(partial(self._tried, self.book.loaded(name), observations))
 
-    def _tried(self, loaded: LoadedRule, observations: list[Observation]) -> str:
-        return dry_run(loaded, observations, self.words).text()
+    def _tried(self, loaded: LoadedRule, observations: str) -> str:
+        """Return what the reflex would have done on `observations`, "" for those of the last minutes."""
+        tried = recorded(observations) if observations else map(_observation, list(self._recorded))
+        return dry_run(loaded, tried, self.words).text()
 
     async def _threaded(self, work: Callable[[], R]) -> R:
         """Run `work` on a thread of its own, for the loop must go on; one at a time."""
@@ -321,6 +321,10 @@ class ReflexesNode(RuntimeNode):
             return await self.run_on(self._pool, work)
         finally:
             self._busy = False
+
+
+def _observation(kept: tuple[bytes, float, float]) -> Observation:
+    return from_message(deserialize_message(kept[0], ObservationMsg), *kept[1:])
 
 
 def _take_ordinary_priority() -> None:
