@@ -114,6 +114,9 @@ make_environment() {
     environment_stamp >"$venv/.made_from"
 }
 
+# The C++ of interfaces is compiled in a few large files.
+unity="-DCMAKE_PROJECT_INCLUDE=$GHOSTSHELL_ROOT/scripts/unity.cmake"
+
 # The interfaces that ROS has and the wheels lack, straight into the environment.
 make_compat() {
     local package log build
@@ -125,7 +128,7 @@ make_compat() {
         ( _ghostshell_use_wheels
           export PATH="$venv/bin:$PATH"
           cmake -S "compat/$package" -B "$build" "-DPython3_EXECUTABLE=$venv/bin/python3" "-DCMAKE_INSTALL_PREFIX=$venv" \
-              -DCMAKE_BUILD_TYPE=Release -DBUILD_TESTING=OFF && cmake --build "$build" -j 2 && cmake --install "$build" ) >"$log" 2>&1 ||
+              -DCMAKE_BUILD_TYPE=Release -DBUILD_TESTING=OFF "$unity" && cmake --build "$build" -j 2 && cmake --install "$build" ) >"$log" 2>&1 ||
             fail "$package could not be built ($(grep -m 1 -iE 'error' "$log" || true)). All of it: $log"
         rm -rf "$build"
     done
@@ -142,7 +145,7 @@ build() {
     [ ! -d "$GHOSTSHELL_INSTALL" ] || find "$GHOSTSHELL_INSTALL" -xtype l -delete
     PATH="$venv/bin:$PATH" colcon --log-base "$logs/colcon" build --symlink-install \
         --build-base "$GHOSTSHELL_BUILD" --install-base "$GHOSTSHELL_INSTALL" --event-handlers console_direct+ \
-        --cmake-args "-DPython3_EXECUTABLE=$python3" -DBUILD_TESTING=OFF >"$log" 2>&1 ||
+        --cmake-args "-DPython3_EXECUTABLE=$python3" -DBUILD_TESTING=OFF "$unity" >"$log" 2>&1 ||
         fail "the build failed ($(grep -m 1 -iE 'error' "$log" || true)). All of it: $log"
     # The benchmarks and the simulated model are a package of their own.
     "$python3" -m pip install --quiet --disable-pip-version-check --no-input --no-deps --no-build-isolation --no-index \

@@ -481,7 +481,6 @@ def test_after_chaos_every_law_still_holds(tmp_path: Path, apart: bool, ros: Non
                 able = {"a full disk, which needs mount": disks, "a cut network, which needs ip and unshare": apart}
                 left_out = [what for what, there in able.items() if not there]
                 soak.note(f"seed {SEED}, {MINUTES:g} min; left out: {' and '.join(left_out) or 'nothing'}")
-                warm()
                 soak.run(WARM_UP * MINUTES)
                 warm()
                 before = weights(robots)
