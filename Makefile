@@ -8,6 +8,7 @@ VIEWER ?= 0
 N ?= 3
 WORKERS ?= 2
 SHARES := $(shell nproc)
+SHARED = $(MAKE) --no-print-directory --keep-going --output-sync=target -j $(SHARES)
 CLOCK := test/integration/test_clock_jumps.py
 SHELL_DOMAIN := export ROS_DOMAIN_ID=$${ROS_DOMAIN_ID:-$$((RANDOM % 100 + 1))};
 # A test that fails now and then is marked `quarantined` and runs nowhere until it is mended. There is none.
@@ -16,7 +17,7 @@ QUICK := not slow and not faults and not quarantined
 # The tests start hundreds of processes: each module is compiled for the first of them and not for each.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup build test test-slow test-faults test-security test-browser test-moveit test-extras soak fuzz lint unit integration repeat demo bench clean
+.PHONY: help setup build test test-slow test-faults test-security test-browser test-moveit test-extras soak fuzz lint unit component integration repeat demo bench clean
 
 help: ## these lines
 	@sed -nE 's/^([a-z-]+):.*## (.*)/  make \1\t\2/p' Makefile | expand -t 24
@@ -26,7 +27,7 @@ setup: ## Debian packages, virtual environment, build; what is up to date is lef
 
 build: setup ## the same: the build is its last step
 
-test: lint unit integration ## lint, unit and integration
+test: lint unit component integration ## lint, unit, component and integration
 
 lint: setup ## ruff, the import contract, mypy
 	@$(ENV) ruff check .
@@ -34,12 +35,18 @@ lint: setup ## ruff, the import contract, mypy
 	@$(ENV) lint-imports --no-logo
 	@$(ENV) mypy
 
-unit: setup ## the cores and tools, without ROS
-	@$(MAKE) --no-print-directory --keep-going --output-sync=target -j $(SHARES) $(patsubst %,unit-share-%,$(shell seq $(SHARES)))
+unit: setup ## the cores and tools on a virtual clock, without ROS
+	@$(SHARED) $(patsubst %,unit-share-%,$(shell seq $(SHARES)))
+
+component: setup ## what they meet: real physics, pictures, servers, processes and files, without ROS
+	@$(SHARED) $(patsubst %,component-share-%,$(shell seq $(SHARES)))
 
 # Each process loads only its own share, and none has to tell another of thousands of tests that passed.
 unit-share-%:
-	@$(ENV) pytest -q -m "$(QUICK)" --share $*/$(SHARES) test/unit
+	@$(ENV) pytest -q -m "$(QUICK) and not component" --share $*/$(SHARES) test/unit
+
+component-share-%:
+	@$(ENV) pytest -q -m "$(QUICK) and component" --share $*/$(SHARES) test/unit
 
 integration: setup ## real nodes over real DDS, two files at a time in ROS domains of their own (WORKERS=0: one after the other)
 	@$(ENV) $(SHELL_DOMAIN) pytest -q -n $(WORKERS) --dist loadfile -m "$(QUICK)" test/integration test/launch

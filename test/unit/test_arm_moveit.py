@@ -16,6 +16,8 @@ from ghostshell_ros.arms.motion import Pace, PathMotion
 from ghostshell_ros.drivers.trajectory import MotionCode
 from skill_kernel.skills.drivers import DriverResult, StopEvent, joint_trajectory
 
+pytestmark = pytest.mark.component
+
 STEP_S = 0.04
 
 

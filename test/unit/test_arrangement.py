@@ -17,6 +17,8 @@ from ghostshell_ros.sim.stage import Spot, Stage, Wish, read_arrangement
 from ghostshell_ros.sim.world import SimWorld, SimWorldError
 from skill_kernel.skills.drivers import Pose2D
 
+pytestmark = pytest.mark.component
+
 WORLD = SimWorld("robots/kalos/kalos.xml", world="building")
 STAGE, LEGGED = Stage(WORLD), Legged(WORLD, WORLD.robot)
 

@@ -10,6 +10,8 @@ from bench.clea.pictures import Cameras
 from bench.clea.trials import KINDS, TRIALS, Trial, setting
 from bench.evaluation.propositions import Moment, evaluate
 
+pytestmark = pytest.mark.component
+
 
 @pytest.fixture(scope="module")
 def cameras() -> Cameras:

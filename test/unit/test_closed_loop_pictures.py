@@ -13,6 +13,8 @@ from PIL import Image as Pillow
 from planners.models.base import JPEG_MAGIC, PNG_MAGIC, Image
 from planners.strategies.closed_loop.pictures import MAX_PX, Box, Pictures
 
+pytestmark = pytest.mark.component
+
 TABLE: Box = (20 / 320, 100 / 200, 90 / 320, 160 / 200)
 SINK: Box = (120 / 320, 20 / 200, 190 / 320, 80 / 200)
 

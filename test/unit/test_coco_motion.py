@@ -15,6 +15,8 @@ from ghostshell_ros.robots.coco import motions
 from ghostshell_ros.robots.coco.body import BodyError
 from skill_kernel.skills.drivers import DriverResult, joint_trajectory
 
+pytestmark = pytest.mark.component
+
 FELL_DEG = 30.0
 
 

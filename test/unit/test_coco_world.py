@@ -14,6 +14,8 @@ from sim_probe import face_size, joint_limits, joint_targets, upright
 from ghostshell_ros.drivers.faces import FACES, draw
 from ghostshell_ros.sim.world import ROOT, SimWorld, SimWorldError
 
+pytestmark = pytest.mark.component
+
 
 @pytest.fixture(scope="module")
 def shared_world() -> SimWorld:

@@ -16,6 +16,8 @@ from console_escapes import ESCAPES, SECRET
 from planners.strategies.console.functions import bound_names
 from planners.strategies.console.sandbox import GRACE_S, LIMITS, HostCall, Limits, Raised, Ran, Sandbox, SandboxError, Step
 
+pytestmark = pytest.mark.component
+
 QUICK = Limits(turn_s=0.1, statement_s=0.5, memory=16 << 20)
 EVIL = Path("/tmp/evil")
 

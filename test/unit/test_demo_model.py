@@ -15,6 +15,8 @@ from bench import models
 from bench.commands import demo
 from bench.commands.demo import _simulated_model
 
+pytestmark = pytest.mark.component
+
 
 @pytest.fixture
 def free_port(monkeypatch: pytest.MonkeyPatch) -> int:

@@ -18,6 +18,8 @@ from typer.testing import CliRunner
 
 from ghostshell_ros.cli.main import app
 
+pytestmark = pytest.mark.component
+
 ROOT = Path(__file__).resolve().parents[2]
 COMMAND = [sys.executable, "-c", "from ghostshell_ros.cli.main import main; main()", "dry-run"]
 

@@ -16,6 +16,8 @@ import pytest
 
 from ghostshell_ros import executables
 
+pytestmark = pytest.mark.component
+
 ROOT = Path(__file__).resolve().parents[2]
 
 

@@ -18,6 +18,8 @@ from bench.first_line import first_line
 from ghostshell_ros import halt_door
 from ghostshell_ros.halt_door import LATER, HaltDoor, halt, robots_here
 
+pytestmark = pytest.mark.component
+
 DOMAIN = f"test{os.getpid()}"
 CLIENT = [sys.executable, "-I", "-S", halt_door.__file__]
 

@@ -19,6 +19,8 @@ from skill_kernel.skills.arguments import ArgumentError, bind_typed
 from skill_kernel.skills.drivers import DriverResult, Pose2D, StopEvent
 from skill_kernel.skills.registry import SkillRegistry
 
+pytestmark = pytest.mark.component
+
 OPEN, SHUT = 0.95, 0.0
 SPEED_MPS, TURN_RPS, STEP_S = 0.4, 0.8, 0.02
 NEAR_M, NEAR_RAD, COMING_S = 0.01, 0.01, 30.0

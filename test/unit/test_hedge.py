@@ -30,6 +30,8 @@ from planners.models.factory import make_client
 from planners.models.hedge import HedgedClient
 from skill_kernel.codes import ModelCode
 
+pytestmark = pytest.mark.component
+
 REQUEST = ModelRequest("You are a robot.", (Message("user", "greet me"),))
 AFTER_S = 0.2
 LONG = "word " * 400

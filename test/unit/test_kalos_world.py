@@ -16,6 +16,8 @@ from ghostshell_ros.sim.parts import Legged
 from ghostshell_ros.sim.world import ROOT, SimWorld, SimWorldError
 from skill_kernel.robot import RobotConfig
 
+pytestmark = pytest.mark.component
+
 
 @pytest.fixture
 def robot() -> KalosSim:

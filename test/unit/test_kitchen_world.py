@@ -20,6 +20,8 @@ from ghostshell_ros.sim.world import SimWorld
 from skill_kernel.robot import RobotConfig
 from skill_kernel.skills.drivers import Pose2D
 
+pytestmark = pytest.mark.component
+
 WORLD = SimWorld({name: RobotConfig.load(name).model_path() for name in ("atlas", "hebe")}, world="kitchen")
 ATLAS, HEBE = WORLD.robots["atlas"], WORLD.robots["hebe"]
 for _name, _robot in WORLD.robots.items():

@@ -20,6 +20,8 @@ from ghostshell_ros import launcher
 from ghostshell_ros.cli import launch as console
 from ghostshell_ros.launcher import Event, InlineParameters, ProcessSpec
 
+pytestmark = pytest.mark.component
+
 DEADLINE_S = 10.0
 REPOSITORY = Path(__file__).resolve().parents[2]
 

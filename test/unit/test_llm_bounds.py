@@ -18,6 +18,8 @@ from planners.models.config import ModelConfig
 from planners.models.factory import make_client
 from skill_kernel.codes import ModelCode
 
+pytestmark = pytest.mark.component
+
 Send = Callable[[bytes], object]
 REQUEST = ModelRequest("", (Message("user", "greet me"),), deadline_s=20.0)
 SSE = {"content-type": "text/event-stream"}

@@ -34,6 +34,8 @@ from planners.models.config import ModelConfig
 from planners.models.factory import make_client
 from skill_kernel.codes import ModelCode
 
+pytestmark = pytest.mark.component
+
 ANSWER = 'Hi <walk distance="20"/> there'
 KEY = "sk-test-5ecret/0123456789+abcdef"
 VARIABLE = "TEST_MODEL_KEY"

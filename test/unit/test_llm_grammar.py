@@ -25,6 +25,8 @@ from planners.prompts.prompt import GrammarOptions, RobotFacts
 from planners.strategies.stream.stream_planner import StreamPlanner
 from skill_kernel.codes import ModelCode
 
+pytestmark = pytest.mark.component
+
 SKILLS = skills_of(Path(__file__).parent / "skillsets" / "quadruped.py")
 GRAMMAR = StreamGrammar(SKILLS, GrammarOptions())
 SERVERS = ["llama.cpp", "vllm", "ollama", "off"]

@@ -19,6 +19,8 @@ from planners.models.factory import make_client
 from planners.models.http_stream import HttpModelClient, Item
 from skill_kernel.codes import ModelCode
 
+pytestmark = pytest.mark.component
+
 ANSWER = '<walk distance="20"/>Hello, <nod/>how are you?'
 REQUEST = ModelRequest("You are a robot.", (Message("user", "greet me"),))
 PNG = b"\x89PNG\r\n\x1a\n" + b"\x00" * 16

@@ -28,6 +28,8 @@ from planners.models.factory import make_client
 from planners.models.scrubber import AHEAD, REMOVED, Scrubber, Secrets, known_secrets
 from planners.prompts.grammar import Tool
 
+pytestmark = pytest.mark.component
+
 KEY = "sk-proj-Zq8_vT3kWm-P4xYb9Lr2Nc7Hd5Fg1Js6Aa0Ee/Uu+Ii"
 OTHER = "gsk_9fJ2kLm4Qp7RsT1vXz3Bc6Dn8"
 SECRETS = Secrets([KEY, OTHER])

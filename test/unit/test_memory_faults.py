@@ -20,6 +20,8 @@ from planners.memory.graph import entity, note
 from planners.memory.schema import connect, prepare
 from skill_kernel.codes import MemoryCode
 
+pytestmark = pytest.mark.component
+
 ROOT = Path(__file__).resolve().parents[2]
 
 

@@ -26,6 +26,8 @@ from planners.memory import Circle, Provenance, Query, Record, Spot, Store, Stor
 from planners.memory.schema import connect
 from skill_kernel.codes import MemoryCode
 
+pytestmark = pytest.mark.component
+
 ROOT = Path(__file__).resolve().parents[2]
 
 

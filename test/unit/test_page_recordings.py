@@ -18,6 +18,8 @@ from ghostshell_ros.nodes.dashboard.recordings import MARK, recordings, replayed
 from ghostshell_ros.wire.values import time_message
 from skill_kernel.observation.records import recorded
 
+pytestmark = pytest.mark.component
+
 KINDS = {topic.name: topic for topic in TOPICS}
 
 

@@ -24,6 +24,8 @@ from ghostshell_ros.nodes.dashboard.acts import Acts
 from ghostshell_ros.nodes.dashboard.server import MAX_ACTS, MAX_CLIENTS, MAX_MESSAGE, MAX_WORDS
 from skill_kernel.roles import Act, Keys, Role
 
+pytestmark = pytest.mark.component
+
 
 @pytest.fixture
 def page(tmp_path: Path) -> Iterator[Served]:

@@ -17,6 +17,8 @@ from onnx_files import write_answer
 
 from ghostshell_ros.perception.detector import Box, DetectorError, OnnxDetector, iou, make_detector, read_labels, read_widths
 
+pytestmark = pytest.mark.component
+
 NAMES = {"names": "{0: 'cat', 1: 'dog'}"}
 CAT = np.array([[[160], [120], [40], [20], [0.9], [0.1]]], np.float32)
 

@@ -13,6 +13,8 @@ from planners.language.parser import CommandParser
 from skill_kernel.skills.arguments import signature_text
 from skill_kernel.skills.registry import SkillRegistry
 
+pytestmark = pytest.mark.component
+
 PICKER = Path(__file__).resolve().parents[2] / "examples" / "picker" / "picker.yaml"
 
 

@@ -20,6 +20,8 @@ from ghostshell_ros.sim.pictures import NICE, PictureProcess, PictureThread, Sho
 from ghostshell_ros.sim.world import Image, SimWorld, SimWorldError
 from skill_kernel.robot import RobotConfig
 
+pytestmark = pytest.mark.component
+
 MODEL = RobotConfig.load("coco").model_path()
 SIZE = (64, 48)
 WAIT_S = 60.0

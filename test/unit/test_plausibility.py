@@ -19,6 +19,8 @@ from skill_kernel.safety.obstacles import scan_points
 from skill_kernel.safety.plausibility import AHEAD_S
 from skill_kernel.skills.drivers import Scan
 
+pytestmark = pytest.mark.component
+
 BASE = BaseConfig(
     max_forward=0.8,
     max_backward=0.5,

@@ -14,6 +14,8 @@ import pytest
 from ghostshell_ros.arms.scenery import HANDLE, SPACE, Scenery, SceneryError
 from ghostshell_ros.perception.sights import SEEN_S, Sights
 
+pytestmark = pytest.mark.component
+
 ROOT = Path(__file__).resolve().parents[2]
 KITCHEN = Scenery.read(ROOT / "ghostshell_ros/sim/worlds/kitchen.xml")
 MODEL = mujoco.MjModel.from_xml_path(KITCHEN.file)

@@ -39,6 +39,8 @@ from planners.strategies.layered.prompts import first_action_message
 from planners.strategies.turns import Known
 from skill_kernel.codes import ModelCode
 
+pytestmark = pytest.mark.component
+
 ROOT = Path(__file__).resolve().parents[2]
 KINDS = ("wrong_call", "malformed", "stale_belief", "silence")
 
