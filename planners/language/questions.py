@@ -69,22 +69,29 @@ _SPANS_S = {word: UNITS[word][1] for word in ("second", "minute")} | {
     "week": 7 * DAY_S,
     "month": 30 * DAY_S,
 }
-_COUNTS = NUMBERS | {"few": 3.0, "a": 1.0, "an": 1.0, "half": 0.5}
-_COUNT, _UNIT = rf"(\d{{1,6}}|{'|'.join(_COUNTS)})", rf"({'|'.join(_SPANS_S)})s?"
+_TENS, _ONES = ({word: n for word, n in NUMBERS.items() if least <= n < most} for least, most in ((20, 100), (1, 10)))
+_COUNTS = NUMBERS | {f"{ten}{joint}{one}": _TENS[ten] + _ONES[one] for ten in _TENS for one in _ONES for joint in " -"}
+_COUNTS |= {"few": 3.0, "a few": 3.0, "couple of": 2.0, "a couple of": 2.0, "a": 1.0, "an": 1.0}
+_COUNTS |= {"half": 0.5, "half a": 0.5, "half an": 0.5, "a quarter of an": 0.25, "three quarters of an": 0.75}
+_HALF = " and a half"
+_COUNT = rf"((?:\d{{1,6}}(?:[.,]\d{{1,3}})?|{'|'.join(_COUNTS)})(?:{_HALF})?)"
+_UNIT = rf"({'|'.join(_SPANS_S)})s?"
 _SPAN = re.compile(rf"\b(?:(?:in|within|during|over|for) )?(?:the )?(?:last|past) (?:{_COUNT} )?{_UNIT}\b")
-_AGO = re.compile(rf"\b(?:about )?{_COUNT} {_UNIT} ago\b")
+_AGO = re.compile(rf"\b(?:about )?{_COUNT} {_UNIT}({_HALF})? ago\b")
 _DAYS = re.compile(
-    r"\b(?:(?P<half>this|yesterday|today in the|in the) (?P<part>morning|afternoon|evening)|(?P<day>today|yesterday|tonight))\b"
+    r"\b(?:(?P<half>this|yesterday|today in the|in the) (?P<part>morning|afternoon|evening)"
+    r"|(?P<day>today|(?:the day before )?yesterday|tonight|last night))\b"
 )
+_DAYS_AGO = {"the day before yesterday": 2, "yesterday": 1, "last night": 1}
 _PARTS = {"morning": (5, 12), "afternoon": (12, 18), "evening": (18, 24)}
 _TIMES_CN: dict[str, str] = {chinese: english for english, words in WORDS["times"].items() for chinese in words.split()}
 _TIME_CN = re.compile(
-    rf"(?P<last>最近的?|过去的?)?(?P<count>\d{{1,6}}|半|[一二两三四五六七八九十百零]+)个?(?P<unit>{'|'.join(WORDS['spans'])})钟?"
+    rf"(?P<last>最近的?|过去的?)?(?P<count>\d{{1,6}}(?:\.\d{{1,3}})?|半|[一二两三四五六七八九十百零]+)个?(?P<half>半)?(?P<unit>{'|'.join(WORDS['spans'])})钟?"
     rf"(?P<ago>(?:以|之)?前)?|(?P<day>{'|'.join(sorted(_TIMES_CN, key=len, reverse=True))})的?"
 )
 _NOT_PAST = ("where_now", "seen_now")
 """Forms about now that mean something else where a time is said."""
-_MARKS = re.compile(r"[?!.,;:\"“”。、]+")
+_MARKS = re.compile(r"(?:[?!;:\"“”。、]|(?<!\d)[.,]|[.,](?!\d))+")
 _IS = re.compile(r"\b(what|who|where|how|there)'s\b")
 _JOINED = re.compile(r"[,，]|\b(?:and|then)\b")
 _ADDRESS = re.compile(
@@ -178,8 +185,9 @@ def _chinese_time(plain: str) -> tuple[str, str]:
     if found["day"]:
         return without, _TIMES_CN[found["day"]]
     count, unit = found["count"], WORDS["spans"][found["unit"]]
-    number = "half" if count == "半" else count if count.isdecimal() else f"{chinese_number(count):g}"
-    return without, f"{number} {unit} ago" if found["ago"] else f"last {number} {unit}"
+    number = 0.5 if count == "半" else float(count) if count[0].isdecimal() else chinese_number(count)
+    told = f"{number + (0.5 if found['half'] else 0.0):g} {unit}"
+    return without, f"{told} ago" if found["ago"] else f"last {told}"
 
 
 def _time(plain: str, now_s: float) -> tuple[str, float | None, float | None]:
@@ -188,14 +196,14 @@ def _time(plain: str, now_s: float) -> tuple[str, float | None, float | None]:
         return _without(plain, found), now_s - _number(found[1] or "1") * _SPANS_S[found[2]], None
     if found := _AGO.search(plain):
         unit_s = _SPANS_S[found[2]]
-        at_s = now_s - _number(found[1]) * unit_s
+        at_s = now_s - (_number(found[1]) + (0.5 if found[3] else 0.0)) * unit_s
         return _without(plain, found), at_s - unit_s / 2, at_s + unit_s / 2
     if found := _DAYS.search(plain):
         day = time.localtime(now_s)
-        midnight = time.mktime((day.tm_year, day.tm_mon, day.tm_mday, 0, 0, 0, 0, 0, -1))
-        midnight -= DAY_S if "yesterday" in found.group() else 0.0
-        since_h, until_h = (18, 24) if found["day"] == "tonight" else _PARTS.get(found["part"], (0, 24))
-        return _without(plain, found), midnight + since_h * 3600.0, midnight + until_h * 3600.0
+        ago = next((days for said, days in _DAYS_AGO.items() if said in found.group()), 0)
+        hours = (18, 24) if found["day"] in ("tonight", "last night") else _PARTS.get(found["part"], (0, 24))
+        since_s, until_s = (time.mktime((day.tm_year, day.tm_mon, day.tm_mday - ago, h, 0, 0, 0, 0, -1)) for h in hours)
+        return _without(plain, found), since_s, until_s
     return plain, None, None
 
 
@@ -206,7 +214,9 @@ def times_in(text: str, now_s: float) -> tuple[float | None, float | None]:
 
 
 def _number(word: str) -> float:
-    return float(word) if word.isdigit() else _COUNTS[word]
+    count = word.removesuffix(_HALF)
+    number = _COUNTS[count] if count in _COUNTS else float(count.replace(",", "."))
+    return number if count == word else number + 0.5
 
 
 def _without(plain: str, found: re.Match[str]) -> str:

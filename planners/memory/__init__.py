@@ -79,7 +79,8 @@ class Memory:
         asked = read(question, now_s, tuple(sorted({*self._robots(), robot} - {""})))
         answer = Answerer(self.store, asked, viewer, robot, now_s).answer()
         if answer is None:
-            query = Query(asked.text, since_s=asked.since_s, until_s=asked.until_s, viewer=viewer, limit=MAX_SEARCHED)
+            since_s, until_s = asked.since_s, asked.until_s
+            query = Query(asked.text, since_s=since_s, until_s=until_s, viewer=viewer, limit=MAX_SEARCHED, lasting=True)
             found = self.recall(query)
             fitting = [r for r in found.sources if is_evidence(r) and self._fits(asked.text, r)][: min(limit, MAX_SOURCES)]
             told = " ".join(f"{clock(r.time_s, now_s).capitalize()}: {r.text}" for r in fitting[:SHOWN])

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Answer the usual questions about the past, each with the records that the answer is based on; no model."""
 
+import math
 import time
 from collections import Counter, defaultdict
 from collections.abc import Sequence
@@ -25,7 +26,9 @@ def clock(time_s: float, now_s: float | None = None, language: str = "en") -> st
     if now_s is None:
         return time.strftime("%Y-%m-%d %H:%M:%S", then)
     today, yesterday, before = _DATES[language]
-    days = {time.localtime(now_s)[:3]: today, time.localtime(now_s - 86400)[:3]: yesterday}
+    year, month, day = time.localtime(now_s)[:3]
+    noon_before = time.mktime((year, month, day - 1, 12, 0, 0, 0, 0, -1))  # a day may have 23 or 25 hours
+    days = {(year, month, day): today, time.localtime(noon_before)[:3]: yesterday}
     return time.strftime(days.get(then[:3], before), then)
 
 
@@ -151,7 +154,7 @@ class Answerer:
         if self._asked.form == "how_often_been":
             return Answer(self._say("came", often=self._times(len(visits)), **told), tuple(visits))
         yes = self._say("indeed") if self._asked.form == "whether_been" else ""
-        return Answer(self._say("was", yes=yes, which=which, at=self._at(one.time_s), **told), tuple(visits))
+        return Answer(self._say("was", yes=yes, which=which, at=self._then(one), **told), tuple(visits))
 
     # -- things -------------------------------------------------------------------------------------------------------
 
@@ -166,7 +169,7 @@ class Answerer:
         one, which = self._chosen(sightings)
         label = str(one.data["label"])
         spot = self._where(one.spot) or self._say("nowhere")
-        told = {"who": self._who(one.provenance.robot), "at": self._at(one.time_s), "spot": spot, **self._thing(label)}
+        told = {"who": self._who(one.provenance.robot), "at": self._then(one), "spot": spot, **self._thing(label)}
         if form == "how_often_seen" and not elsewhere:
             most = max(int(r.data.get("count", 1)) for r in sightings)
             return Answer(self._say("saw_often", often=self._times(len(sightings)), most=most, **told), tuple(sightings))
@@ -195,7 +198,7 @@ class Answerer:
         labels = Counter(str(r.data.get("label")) for r in found)
         newest = {str(r.data.get("label")): r for r in reversed(found)}
         said = (
-            self._say("one_thing", often=self._times(n), at=self._at(newest[label].time_s), **self._thing(label))
+            self._say("one_thing", often=self._times(n), at=self._then(newest[label]), **self._thing(label))
             for label, n in labels.most_common()
         )
         robots = sorted({r.provenance.robot for r in found})
@@ -246,7 +249,8 @@ class Answerer:
 
     def _query(self, kinds: Sequence[Kind], robot: str, limit: int, text: str = "") -> Query:
         since_s, until_s, names = self._asked.since_s, self._asked.until_s, tuple(k.value for k in kinds)
-        return Query(text, names, since_s=since_s, until_s=until_s, robot=robot, viewer=self._viewer, limit=limit)
+        which: dict[str, Any] = {"robot": robot, "viewer": self._viewer, "limit": limit, "lasting": True}
+        return Query(text, names, since_s=since_s, until_s=until_s, **which)
 
     def _find(self, kind: Kind, robot: str = "") -> list[Record]:
         return self._store.find(self._query((kind,), robot, MANY))
@@ -300,6 +304,13 @@ class Answerer:
 
     def _at(self, time_s: float) -> str:
         return clock(time_s, self._now_s, self._asked.language)
+
+    def _then(self, record: Record) -> str:
+        """Return when something was so first, or last, in the time that is asked about."""
+        asked = self._asked
+        if asked.first:
+            return self._at(max(record.start_s, asked.since_s or 0.0))
+        return self._at(min(record.time_s, math.inf if asked.until_s is None else asked.until_s))
 
     def _where(self, spot: Spot) -> str:
         if not self._chinese:

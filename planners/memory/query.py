@@ -46,7 +46,8 @@ class Circle:
 class Query:
     """Hold the filters of a search; what is left out does not matter. Newest first.
 
-    `text` is searched by its words, and ranked by them before time. `viewer` None sees everything.
+    `text` is searched by its words, and ranked by them before time. `viewer` None sees everything. With `lasting` also what
+    began before `until_s` and ended later lies in the time, else only what ended in it.
     """
 
     text: str = ""
@@ -60,6 +61,7 @@ class Query:
     near: Circle | None = None
     viewer: Viewer | None = None
     limit: int = 20
+    lasting: bool = False
 
     def __post_init__(self) -> None:
         if not 1 <= self.limit <= MAX_LIMIT:
@@ -72,7 +74,7 @@ class Query:
 
 def conditions(query: Query) -> tuple[str, list[Any]]:
     """Return the WHERE of a query without its text, and its values."""
-    found = ["time BETWEEN ? AND ? AND revoked = 0"]
+    found = [f"{'time >= ? AND begun <= ?' if query.lasting else 'time BETWEEN ? AND ?'} AND revoked = 0"]
     until_s = MAX_TIME_S if query.until_s is None else query.until_s
     values: list[Any] = [min(max(t, 0.0), MAX_TIME_S) for t in (query.since_s or 0.0, until_s)]
     for name, chosen in (("kind", query.kinds), ("tier", tuple(map(int, query.tiers)))):

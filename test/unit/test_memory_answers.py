@@ -8,12 +8,13 @@ import time
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from memory_kit import NOON, settle
+from memory_kit import NOON, Clock, settle
 from memory_model import observation
 from thorough import examples
 
 from planners.language.questions import ROWS, read
 from planners.memory import Kind, Memory, Provenance, Record, Spot, Tier, Viewer, Visibility
+from planners.memory.answers import clock
 
 
 @pytest.mark.parametrize(
@@ -28,7 +29,7 @@ from planners.memory import Kind, Memory, Provenance, Record, Spot, Tier, Viewer
         ("Where have you been so far?", "which_places", "I explored 3 places: hallway, kitchen and office."),
         ("Where did you last see the ball?", "last_seen", "I last saw the ball in the kitchen near (1.0, 2.0) at 12:00:09."),
         ("where is my red ball", "last_seen", "I last saw the ball in the kitchen near (1.0, 2.0) at 12:00:09."),
-        ("When did you first see the apple?", "when_seen", "I first saw the apple in the office near (1.0, 2.0) at 12:00:59."),
+        ("When did you first see the apple?", "when_seen", "I first saw the apple in the office near (1.0, 2.0) at 12:00:41."),
         ("Have you seen a unicorn?", "whether_seen", "I remember no unicorn; show it to me, or send me to look."),
         (
             "Did you see the ball in the office?",
@@ -169,6 +170,40 @@ def test_what_was_done_is_told_in_chinese(memory: Memory) -> None:
     ).result()
     assert memory.ask("你今天做了什么？", robot="kalos").text == "“去厨房”（做完）。"
     assert memory.ask("你昨天做了什么？", robot="kalos").text == "我从昨天00:00:00到今天00:00:00不记得做过什么。"
+
+
+@pytest.mark.parametrize(
+    ("question", "answer"),
+    [
+        ("Were you in the kitchen an hour ago?", "Yes: I was last in the kitchen at 13:30:00."),
+        ("Did you see a ball an hour ago?", "Yes: I last saw the ball in the kitchen near (1.0, 2.0) at 13:30:00."),
+        (
+            "What did you see an hour ago?",
+            "I saw a ball (once, last at 13:30:00) since 2026-05-04 12:30:00 until 2026-05-04 13:30:00.",
+        ),
+        ("When were you first in the kitchen?", "I was first in the kitchen at 12:00:00."),
+        ("Did you see a ball 3 hours ago?", "I remember no ball since 2026-05-04 10:30:00 until 2026-05-04 11:30:00"),
+    ],
+)
+def test_what_lasts_longer_than_the_time_that_is_asked_about_was_so_in_it(
+    memory: Memory, clock: Clock, question: str, answer: str
+) -> None:
+    memory.put(*(observation(NOON + t, "kitchen", ["ball"]) for t in range(0, 7200, 15))).result()
+    clock.now = NOON + 7200.0
+    settle(memory)
+    assert memory.ask(question, viewer=Viewer("kalos"), robot="kalos").text.startswith(answer)
+
+
+def test_yesterday_is_the_day_before_also_where_it_has_23_hours(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TZ", "Europe/Berlin")
+    time.tzset()
+    try:
+        now_s = time.mktime((2026, 3, 30, 0, 30, 0, 0, 0, -1))
+        told = [clock(time.mktime((2026, 3, day, 20, 0, 0, 0, 0, -1)), now_s) for day in (28, 29)]
+        assert told == ["on 2026-03-28 at 20:00:00", "yesterday at 20:00:00"]
+    finally:
+        monkeypatch.undo()
+        time.tzset()
 
 
 def test_private_records_stay_out_of_the_answers_of_others(memory: Memory) -> None:

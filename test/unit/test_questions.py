@@ -54,6 +54,50 @@ def _task(instruction: str, status: ProcessStatus, ended_s: float = 0.0, message
     return replace(process, status=status, ended_s=ended_s, message=message)
 
 
+@pytest.mark.parametrize(
+    ("said", "hours"),
+    [
+        *(("half an hour ago", 0.5), ("1.5 hours ago", 1.5), ("1,5 hours ago", 1.5), ("two and a half hours ago", 2.5)),
+        *(("an hour and a half ago", 1.5), ("twenty five minutes ago", 25 / 60), ("twenty-five minutes ago", 25 / 60)),
+        *(
+            ("a quarter of an hour ago", 0.25),
+            ("a few minutes ago", 0.05),
+            ("a couple of hours ago", 2.0),
+            ("12 hours ago", 12.0),
+        ),
+        *(("半小时前", 0.5), ("一个半小时前", 1.5), ("两个半小时前", 2.5), ("1.5小时前", 1.5), ("二十五分钟前", 25 / 60)),
+    ],
+)
+def test_a_time_that_a_question_names_is_read_to_its_fractions(said: str, hours: float) -> None:
+    asked = read(f"你{said}看到球了吗？" if "前" in said else f"Did you see a ball {said}?", 1e9)
+    assert (asked.form, asked.subject) == ("whether_seen", "ball")
+    assert asked.since_s is not None and asked.until_s is not None
+    assert 1e9 - (asked.since_s + asked.until_s) / 2 == pytest.approx(hours * 3600.0)
+
+
+@pytest.mark.parametrize(
+    ("said", "begins", "hours"),
+    [
+        ("yesterday", (2026, 3, 29, 0), 23.0),
+        ("the day before yesterday", (2026, 3, 28, 0), 24.0),
+        ("last night", (2026, 3, 29, 18), 6.0),
+        ("today", (2026, 3, 30, 0), 24.0),
+    ],
+)
+def test_a_day_is_that_of_the_calendar_also_where_it_has_23_hours(
+    said: str, begins: tuple[int, ...], hours: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TZ", "Europe/Berlin")
+    time.tzset()
+    try:
+        asked = read(f"did you see a ball {said}?", time.mktime((2026, 3, 30, 12, 0, 0, 0, 0, -1)))
+        assert asked.subject == "ball" and asked.since_s is not None and asked.until_s is not None
+        assert time.localtime(asked.since_s)[:4] == begins and asked.until_s - asked.since_s == hours * 3600.0
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+
+
 FIELDS = (
     _field("room", Kind.TEXT, "hallway"),
     _field("pose", Kind.POSE, Pose(1.0, 0.2, 0.0)),
