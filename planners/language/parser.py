@@ -254,6 +254,9 @@ class InstructionReader:
             raise self._not_understood(kept, [Reason("which_way")])
         if [w.text for w in bare[1:]] == ["back"] and bare[0].text in _COME_BACK:
             raise self._not_understood(kept, [Reason("which_back")])
+        told = [w for w in bare if self._matcher.is_past(w)] or (kept[:1] if _TELLS.search(self._quote(kept)) else [])
+        if told and not any(map(_says, bare)) and self._routine(bare) is None:
+            raise self._not_understood(kept, [Reason("odd", words=self._quote(told[:1]))])
         if (own := self._builtin(list(words), bare)) is not None:
             return own
         try:
@@ -493,6 +496,8 @@ class InstructionReader:
 
 
 _BETWEEN = re.compile("[,.!?;:，。！？；：、…\n]")
+_TELLS = re.compile("^(?:it|its|it's|you're|you've) |^[你您].*了|了[\\d零一二两三四五六七八九十百半]|找到.*了", re.IGNORECASE)
+"""Matches a clause that tells of a deed, and asks for none."""
 _ABLE = (["can", "you"], ["will", "you"])
 _TAILS = (
     *(f", {verb} you".split() for verb in ("would", "could", "will", "can")),

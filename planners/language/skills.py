@@ -29,7 +29,7 @@ from planners.language.lexicon import (
     unit_name,
     word_set,
 )
-from planners.language.words import Word, plain_words
+from planners.language.words import TURN_NOUNS, Word, plain_words
 from planners.prompts.prompt import Declared, declared
 from skill_kernel.skills.arguments import ArgumentError, Limits, bind
 from skill_kernel.skills.skill import Skill
@@ -72,6 +72,8 @@ _AIMS = word_set("to up into towards toward @me")
 """Words between a verb of moving and the place or thing where the way ends."""
 _VERY_LIGHT = LIGHT - {"look"}
 """Words that never name a skill."""
+_NO_DEEDS = word_set("let positive negative")
+"""Words of a docstring that name no deed; the last two turn a number round."""
 _COMMON = 3
 """A word in the names of so many skills does not tell them apart."""
 _SUFFIX = re.compile(r"_(cm|mm|km|m|deg|degrees|rad|s|sec|secs|seconds|ms|min|pct|percent)$")
@@ -144,7 +146,7 @@ class Parameter(Declared):
     def written(self, value: float) -> str:
         """Return a number as the type wants it. Raises CannotDo."""
         bound = self.upper if value > 0 else self.lower
-        if self.dimension == "length" and bound is not None and abs(value) > abs(bound):
+        if self.dimension == "length" and bound and abs(value) > abs(bound):
             raise CannotDo("far", metres=abs(value) * self.factor, most=abs(bound) * self.factor)
         if not self.admits(value):
             unit = f" ({self.description})" if self.description else f" {unit_name(self.dimension, self.factor)}".rstrip()
@@ -207,9 +209,9 @@ class Entry:
         doc = _keys(
             re.sub(r"\bhow \w+|\b(?:without|not|never|whose|must)\b.*", "", re.split(r"\n\n|[.:] ", skill.description)[0])
         )
-        self.verb = doc[0].stem if doc and not doc[0].among(LIGHT) else ""
+        self.verb = doc[0].stem if doc and not doc[0].among(LIGHT | _NO_DEEDS) else ""
         self.aims = any(p.roles & {"yaw", "pitch"} for p in self.parameters) and self.means("head", "look", "camera")
-        said = [k for k in doc if not k.among(LIGHT | RELATIONS) and k.concept not in DIRECTIONS[:4]]
+        said = [k for k in doc if not k.among(LIGHT | RELATIONS | _NO_DEEDS) and k.concept not in DIRECTIONS[:4]]
         self.doc = {x for k in said for x in (k.stem, k.concept)} | ({"turn"} if self.aims else set())
         self.sideways = self.verb == "step" and any({"left", "right"} <= set(p.choices) for p in self.parameters)
         """Return whether it steps to a side."""
@@ -289,6 +291,7 @@ class Attempt:
         self._matched: set[str] = set()
         self._content = words
         self._far = any(w.dimension in ("length", "step") for w in words)
+        self._turns = any(w.among(TURN_NOUNS) and w.text.endswith("s") for w in words)
         self.left_over = self._read(words)
 
     def _read(self, content: Sequence[Word]) -> list[Word]:
@@ -329,7 +332,8 @@ class Attempt:
         for p in self.entry.parameters:
             stems = {stem(part) for part in p.name.lower().split("_")} if p.is_number or p.choices else set()
             for at, word in enumerate(words):
-                if word.kind != "word" or not (word.stem in stems or word.concept in p.roles & {"speed", "volume"}):
+                role = word.concept in p.roles & {"speed", "volume"} and not word.text.endswith("s")  # “ten paces” are no speed
+                if word.kind != "word" or not (word.stem in stems or role):
                     continue
                 many = bool(p.choices) and word.text.endswith("s")  # “two legs” are no “leg 2”
                 for near in (n for n in (at + 1, at - 1) if 0 <= n < len(words) and not (many and n < at)):
@@ -417,9 +421,7 @@ class Attempt:
 
     def _take_quantity(self, word: Word) -> bool:
         counts = word.kind == "number" and self._counts(word)
-        if word.kind not in ("number", "quantity") or (
-            word.kind == "number" and not counts and not self.entry.means("turn", "look")
-        ):
+        if word.kind not in ("number", "quantity") or (word.kind == "number" and not counts and not self._is_angle(word)):
             return False
         dimension = word.dimension or ("count" if counts else "angle")
         if dimension == "step":
@@ -436,6 +438,10 @@ class Attempt:
             self.open_for_s = word.value
             return True
         return False
+
+    def _is_angle(self, number: Word) -> bool:
+        """Return whether a number without a unit means degrees, as in `turn 45`, not in `turn a quarter` or `2 left turns`."""
+        return self.entry.means("turn", "look") and abs(number.value) >= 1 and not self._turns
 
     def _counts(self, number: Word) -> bool:
         """Return whether a number stands before a plural that names the skill, as in `3 pictures`."""
@@ -575,6 +581,17 @@ class Matcher:
             return None, []
         slips = {word: slip(odd[0].text, word) for word in self._vocabulary | MEANINGLESS}
         return odd[0], sorted(word for word, size in slips.items() if size)
+
+    @cached_property
+    def _deeds(self) -> frozenset[str]:
+        """Groups of meaning of the verbs of commands."""
+        named = (key.concept for entry in self.entries for key in entry.name)
+        return frozenset({*named, *(concept(entry.verb) for entry in self.entries), "dance", "stop", "wait"})
+
+    def is_past(self, word: Word) -> bool:
+        """Return whether a word tells of a deed that was done, as in `you turned left`: no command does."""
+        past = word.kind == "word" and word.text.endswith("ed") and word.text not in self._vocabulary
+        return past and word.concept in self._deeds
 
     @cached_property
     def _known(self) -> frozenset[str]:

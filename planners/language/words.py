@@ -43,7 +43,7 @@ _MARKS = {"\n": ";", "。": ".", "、": ",", "…": "."}
 _NUMERALS = str.maketrans("0123456789", "零一二三四五六七八九")
 MOST = 1_000_000_000_000
 """Largest number that is read as one; nothing that a robot does is counted or measured further."""
-_TURN_NOUNS = word_set("turn turns circle circles revolution revolutions rotation rotations")
+TURN_NOUNS = word_set("turn turns circle circles revolution revolutions rotation rotations")
 
 Kind = Literal["word", "number", "quantity", "quote", "mark"]
 
@@ -117,7 +117,8 @@ def phrased(words: list[Word]) -> list[Word]:
 
 def figures(text: str) -> str:
     """Return the text with its numbers in figures and its quantities in m, %, s and degrees: `half a metre` is `0.5 m`."""
-    text = re.sub(r"(?<![\w.])\.(?=\d)", "0.", re.sub(r"(?<=\d),(?=\d)", ".", clean(text)))
+    # 1,5 is 1.5; whether 1,500 is 1.5 or 1500 nobody can tell, so that is left as it is.
+    text = re.sub(r"(?<![\w.])\.(?=\d)", "0.", re.sub(r"(?<=\d),(?=\d)(?!\d{3}(?!\d))", ".", clean(text)))
     for word in reversed(words_of(text)):
         said = text[word.start : word.end].lower()
         turns = word.dimension == "angle" and "deg" not in said and "°" not in said
@@ -256,7 +257,7 @@ def _number_at(words: list[Word], at: int) -> tuple[float, int]:
 
 
 def _is_measure(word: str) -> bool:
-    return (word in UNITS and word not in ("x", "s", "m", "time", "min")) or word in _TURN_NOUNS
+    return (word in UNITS and word not in ("x", "s", "m", "time", "min")) or word in TURN_NOUNS
 
 
 def _with_units(words: Iterable[Word]) -> Iterator[Word]:
@@ -264,7 +265,7 @@ def _with_units(words: Iterable[Word]) -> Iterator[Word]:
     number: Word | None = None
     for word in (*words, _END):
         plain = word.text if word.kind == "word" else ""
-        if number is not None and (plain in UNITS or plain in _TURN_NOUNS):
+        if number is not None and (plain in UNITS or plain in TURN_NOUNS):
             dimension, factor = UNITS.get(plain, ("angle", 360.0))
             yield replace(number, kind="quantity", end=word.end, value=number.value * factor, dimension=dimension)
             if plain.startswith(("turn", "step")):

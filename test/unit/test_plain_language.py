@@ -212,6 +212,33 @@ def test_a_word_that_makes_another_wish_moves_nothing(text: str, robot: str) -> 
     assert read(text, robot) == ""
 
 
+@pytest.mark.parametrize("robot", ["coco", "kalos"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("you walked 1 m", "you turned left", "you have turned left", "you've turned left", "kalos turned left"),
+        *("the robot walked 1 m", "it nodded", "turned left", "you danced", "sit down, you turned left"),
+        *("three left turns", "2 right turns", "turn a quarter", "turn 0.5", "walk ten paces", "walk negative one metre"),
+        *("let me walk", "let it run", "it's barking", "it barks", "you're turning left", "my turn", "your turn"),
+        *("你左转了90度", "你走了", "走了一米", "你去了厨房", "找到球了", "球找到了"),
+    ],
+)
+def test_what_tells_of_a_deed_or_counts_something_else_moves_nothing(text: str, robot: str) -> None:
+    assert read(text, robot) == ""
+
+
+@pytest.mark.parametrize(
+    ("text", "source"),
+    [
+        ("turn left 45", '<rotate angle_deg="45"/>'),
+        ("two turns left", '<rotate angle_deg="720"/>'),
+        ("say you turned left", "you turned left"),
+    ],
+)
+def test_numbers_of_degrees_and_words_that_are_said_stay_what_they_are(text: str, source: str) -> None:
+    assert read(text, "kalos") == source
+
+
 MODIFIERS = (
     "loudly|carefully|sideways|gently enough|a bit|a little|in ten seconds|until noon|like a cat|backwards|with me|on the spot|"
     "again and again|behind the chair|as fast as you can|only halfway|for a while|more|less|far|somewhere"
@@ -321,6 +348,7 @@ def test_a_refusal_is_one_line_with_three_commands_of_this_robot(text: str, robo
         ("去月球", "kalos", "去厨房"),
         ("不要走", "kalos", "说的是不要做什么"),
         ("走一百米", "kalos", "超出范围"),
+        ("walk -1 m", "kalos", "distance_m -1 is out of range"),
         ("走三公里", "coco", "3000米太远"),
         ("walk 10 cm in ten seconds", "coco", "say: wait ten seconds, then walk 10 cm."),
         ("go to the hallway", "kalos", "(“hallway”). Try: go to the hallway west; go to the hallway middle;"),

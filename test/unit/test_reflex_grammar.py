@@ -115,6 +115,7 @@ def test_each_form_that_is_offered_is_read(sentence: str) -> None:
         ("if a person appears say hi", "put a comma"),
         ("when a person is closer than 1 m behind you, bark", "recognises nothing behind"),
         ("stop unless a person is visible", "begin with 'when' or 'if'"),
+        ("when anything is closer than 1,500 mm in front, sit", "was not understood"),
         ("", "says no condition"),
         ("if anything moves behind, walk forward", "was not understood"),
         ("if anything was in front, sit", "was not understood"),
