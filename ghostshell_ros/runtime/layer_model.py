@@ -249,7 +249,7 @@ class Answer:
         if not self._over:
             self._told(0 if self._muted else code, "" if self._muted else why, whole=not code)
             if not self._muted:
-                self._on_end(AnswerEnd("".join(self._written), code, why, self._forgot))
+                self._on_end(AnswerEnd("".join(self._written), code, why, self._forgot, self._finish == "length"))
 
     def _told(self, code: int, why: str, *, whole: bool = False) -> None:
         """Report the answer's end. `whole` says that the model itself ended it, so its token counts are complete."""

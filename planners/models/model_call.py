@@ -17,7 +17,11 @@ from skill_kernel.codes import ModelCode
 T = TypeVar("T")
 Read = TypeVar("Read", covariant=True)
 
-_THOUGHT = re.compile(r"<(think|thinking|reasoning)>.*?(?:</\1>|\Z)", re.DOTALL | re.IGNORECASE)
+_THOUGHT = re.compile(
+    r"<(think|thinking|reasoning)>.*?(?:</\1>|\Z)|\A(?:(?!<(?:think|thinking|reasoning)>).)*</(?:think|thinking|reasoning)>",
+    re.DOTALL | re.IGNORECASE,
+)
+"""A block in which a model reasoned; its begin may stand in the prompt, where the server's template writes it."""
 MAX_ANSWER = 10_000
 """Characters of an answer that is read as a whole, where its reader names no other number."""
 SHOWN_ANSWER = 400
@@ -31,12 +35,14 @@ class AnswerError(ValueError):
 @dataclass(frozen=True)
 class AnswerEnd:
     """Tell how an answer ended: `code` 0 when the model finished it, else a ModelCode or BUDGET_SPENT, and `why`. `forgot`: the
-    model was asked without the earlier messages, which its context could not hold."""
+    model was asked without the earlier messages, which its context could not hold. `cut`: it came to `max_output_tokens`
+    before its end."""
 
     text: str
     code: int = 0
     why: str = ""
     forgot: bool = False
+    cut: bool = False
 
 
 class Handle(Protocol):

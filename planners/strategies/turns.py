@@ -19,6 +19,7 @@ from skill_kernel.events import CallEvent, CallKind, ModelEvent, ModelKind, Stre
 
 SILENT_S = 2.0
 """A model that has written nothing for so long is done without where a plain command is to be carried out."""
+CUT = "the answer was longer than max_output_tokens and is cut; write what is still missing, and less at once"
 MAX_TURNS = Parameter("max_turns", 8, "answers to one instruction at most", minimum=1, maximum=100)
 
 
@@ -109,6 +110,8 @@ class _Turn:
     reports: list[CallReport] = field(default_factory=list)
     repairs: list[str] = field(default_factory=list)
     noted: bool = False
+    cut: bool = False
+    """True where the model could not write its answer to the end."""
 
 
 class TurnPlanning:
@@ -180,6 +183,7 @@ class TurnPlanning:
                     turn.stream.text(text)
 
         def answered(end: AnswerEnd) -> None:
+            turn.cut = end.cut
             if end.forgot:
                 self._planner.forget()
             if self._planner.whole and not end.code:
@@ -226,6 +230,8 @@ class TurnPlanning:
         self._over(turn, int(ModelCode.MODEL_CANCELLED), "the turn ended before the model did")
         running = list(self._running.values())
         result = TurnResult(event.end, event.error_code, event.error_msg, turn.reports, running, turn.repairs)
+        if turn.cut and not self._planner.whole and result.reason == "end" and not result.code:
+            result = replace(result, reason="failure", error=CUT, repairs=[*turn.repairs, CUT])
         self._only_words.hear("".join(turn.written), [*turn.reports, *running])
         step = self._planner.follow(result, self._known())
         if isinstance(step, PlanEnded) and not step.code and self._io.thinks(self._planner.layer):

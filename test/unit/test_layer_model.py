@@ -17,7 +17,18 @@ pytest.importorskip("ghostshell.msg", reason="needs the built interfaces")
 
 
 from ghostshell_ros.runtime.layer_model import Answer, LayerModel
-from planners.models.base import CancelToken, Message, ModelError, ModelEvent, ModelRequest, Reading, Retrying, TextDelta, Usage
+from planners.models.base import (
+    CancelToken,
+    Finished,
+    Message,
+    ModelError,
+    ModelEvent,
+    ModelRequest,
+    Reading,
+    Retrying,
+    TextDelta,
+    Usage,
+)
 from planners.models.model_call import AnswerEnd
 from planners.prompts.blocks import Layer
 from skill_kernel.codes import ModelCode, TaskCode
@@ -100,6 +111,13 @@ def test_the_count_of_an_answer_that_came_to_its_end_is_believed() -> None:
     desk = Desk(Client(FIRST, TextDelta("w" * 400), Usage(100, 90)))
     desk.settle()
     assert desk.costs() == [(0, 100, 90)] and desk.ends[0].code == 0
+
+
+@pytest.mark.parametrize("reason", ["stop", "length"])
+def test_an_answer_that_came_to_its_longest_is_told_as_cut(reason: str) -> None:
+    desk = Desk(Client(TextDelta("w" * 400), Finished(reason)))
+    desk.settle()
+    assert desk.ends[0].cut == (reason == "length")
 
 
 def test_of_an_answer_that_was_enough_and_went_on_what_was_written_counts() -> None:

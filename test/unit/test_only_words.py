@@ -19,6 +19,7 @@ from planners.models.model_call import AnswerEnd
 from planners.scene import Present
 from planners.strategies.only_words import REMINDER, UNLESS
 from planners.strategies.stream.stream_planner import Stream
+from planners.strategies.turns import CUT
 from planners.strategy import Strategy, Task
 from skill_kernel.codes import Outcome, TaskCode
 from skill_kernel.events import CallEvent, CallKind, StreamEvent, StreamKind
@@ -67,8 +68,8 @@ class Desk:
         answer = self.answers.pop(0)
 
         def write() -> None:
-            on_text(answer)
-            on_end(AnswerEnd(answer))
+            on_text(answer.removesuffix("…"))
+            on_end(AnswerEnd(answer.removesuffix("…"), cut=answer.endswith("…")))
 
         self.clock.call_later(0.1, write)
         return self
@@ -116,6 +117,13 @@ def test_who_only_talks_is_asked_once_more_and_then_the_task_has_failed() -> Non
 def test_who_acts_when_asked_again_has_done_it() -> None:
     desk = Desk("bark twice", "Sure, I bark!", '<bark times="2"/>')
     assert desk.ended == (0, "") and len(desk.asked) == 2
+
+
+def test_an_answer_that_is_cut_is_no_end_of_the_task() -> None:
+    desk = Desk("bark, then walk a metre", '<bark times="1"/>…', '<move_forward distance_m="1"/>')
+    assert desk.ended == (0, "") and [CUT in text for text in desk.asked] == [False, True]
+    desk = Desk("bark, then walk a metre", "…", "…")
+    assert desk.ended == (TaskCode.CALL_FAILED, CUT)
 
 
 @pytest.mark.parametrize("instruction", ["How are you?", "What can you do?", "Tell me about walking.", "你会做什么？"])
