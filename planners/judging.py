@@ -19,13 +19,15 @@ MAX_ANSWER = 2000
 MAX_OUTPUT_TOKENS = 60
 _RULES = text_beside(__file__, "judge_rules.txt")
 _ANSWER = re.compile(
-    r"(?P<unknown>unknown\b|未知|无法|無法|不确定|不確定|不知道|不清楚|不明|不能|不一定|不好说|没法|有可能|可能)"
+    r"(?P<unknown>unknown\b|未知|无法|無法|不确定|不確定|不知道|不清楚|不明|不能|不一定|不好说|没法|有可能|可能|没有\w{0,4}信息)"
     r"|(?P<yes>(?:yes|true)\b|是(?!否|不是)|有(?!没有)|对(?!不对))|(?P<no>(?:no|false)\b|[否不没沒])",
     re.IGNORECASE,
 )
 """Chinese has no space behind a word; the longest that fits counts, and “是否” is none."""
 _OPEN = re.compile(r"\w*(?:\s*[/?|]|\s+(?:or|idea)\b)", re.IGNORECASE)
 """Behind a word that decides nothing: “yes/no”, “no idea”."""
+_OF_WHAT = re.compile(r"[ \t]+(?!(?:way|because|since|as|there|it|the|that|this)\b)\w", re.IGNORECASE)
+"""Behind a “no” that says of what there is none: “no one is there” may bear a sentence out, “no information” leaves it open."""
 _HOLDS = {"yes": True, "no": False, "unknown": None}
 
 
@@ -47,7 +49,7 @@ def judgement_reader() -> WholeAnswer[Judgement]:
 def _read(answer: str) -> Judgement:
     text = answer.strip().strip("`*\"'<>").strip()
     said = _ANSWER.match(text)
-    if said is None or _OPEN.match(text, said.end()):
+    if said is None or _OPEN.match(text, said.end()) or (said["no"] and _OF_WHAT.match(text, said.end())):
         raise AnswerError(f"the answer begins with “{shown(text, 30)}”; it must begin with yes, no or unknown")
     return Judgement(_HOLDS[str(said.lastgroup)], text[said.end() :].lstrip(" ,.:;-—*").strip()[:300])
 

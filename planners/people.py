@@ -184,7 +184,7 @@ def read_reply(text: str, others: Iterable[str], *, private: bool = False) -> Re
     `private` reply no model reads the words: there a reason may stand behind a no or later, and the text is "no (private)".
     """
     word = chosen(text, tuple(_KINDS))
-    named = [name for name in others if _holds(text, name)] if word is None else []
+    named = _named(text, others) if word is None else []
     instead = len(named) == 1 and any(_holds(text, one) for one in _INSTEAD) and not any(_holds(text, one) for one in _UNLESS)
     if word is None and private and not instead:
         word = chosen(_REASON.split(text, maxsplit=1)[0], ("no", "later"))
@@ -204,10 +204,26 @@ _REASON = re.compile(
 _WORDS = re.compile(r"[\u3400-\u9fff]|[^\W_\u3400-\u9fff]+")
 
 
+def _named(text: str, others: Iterable[str]) -> list[str]:
+    """Return those whose names stand in a text; who names Li Wei has not named Li."""
+    found = [name for name in others if _holds(text, name)]
+
+    def without_longer(name: str) -> str:
+        rest = text.replace("’", "'")
+        for other in found:
+            rest = _pattern(other).sub(" ", rest) if len(other) > len(name) and _holds(other, name) else rest
+        return rest
+
+    return [name for name in found if _holds(without_longer(name), name)]
+
+
 def _holds(text: str, words: str) -> bool:
     """Return whether words stand in a text, whatever their case; a Latin letter beside one of theirs makes another word."""
-    pattern = re.sub(r"^(?=\w)|(?<=\w)$", r"\\b", re.escape(words), flags=re.ASCII)
-    return re.search(pattern, text.replace("’", "'"), re.IGNORECASE | re.ASCII) is not None
+    return _pattern(words).search(text.replace("’", "'")) is not None
+
+
+def _pattern(words: str) -> re.Pattern[str]:
+    return re.compile(re.sub(r"^(?=\w)|(?<=\w)$", r"\\b", re.escape(words), flags=re.ASCII), re.IGNORECASE | re.ASCII)
 
 
 def _words(text: str) -> list[str]:

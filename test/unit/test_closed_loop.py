@@ -727,6 +727,15 @@ def test_in_a_pause_nothing_is_asked_or_begun_and_it_goes_on_after_it(at_s: floa
     assert kitchen.room.things["apple"] == "bin" and kitchen.done()[:2] == APPLE_INTO_BIN
 
 
+def test_after_a_pause_nobody_takes_it_that_a_robot_stands_where_it_stood() -> None:
+    kitchen = Kitchen(answers([plan(TO_TABLE)] * 3)).run(2.0)
+    assert kitchen.running
+    kitchen.pause()
+    kitchen.run(20.0).resume()
+    kitchen.run()
+    assert kitchen.done() == ["hebe.go_to(in_front_of_table)"] * 2
+
+
 @pytest.mark.parametrize("at_s", [0.1, 0.8, 1.5, 3.0, 5.0, 5.4, 6.2, 8.0])
 def test_an_interrupt_voids_what_was_planned_and_it_is_planned_again_from_what_is_there(at_s: float) -> None:
     kitchen = Kitchen(answers([plan(PICK_APPLE, BIN)] * 4 + [plan(BIN)]), critic="always").run(at_s)

@@ -111,6 +111,8 @@ SHAPES = {
     "fence of no language": f"```\nSubgoal: take it\nAction Plan:\n- {WRITTEN}\n```\nThat is my plan.",
     "no fence": f"Thought: now\nSubgoal: take it\nAction Plan:\n  - {WRITTEN}\nStatus: continue",
     "prose around": f"Sure! Here is the plan.\n\nSubgoal: take it\nAction Plan:\n- {WRITTEN}\n\nI hope that this helps.",
+    "prose behind": f"Subgoal: take it\nAction Plan:\n- {WRITTEN}\nStatus: continue\n\nI wait for the result.",
+    "reasoning without its begin": f"Subgoal: no\nAction Plan:\n- x</think>\nSubgoal: take it\nAction Plan:\n- {WRITTEN}",
     "open fence": f"```yaml\nSubgoal: take it\nAction Plan:\n- {WRITTEN}\nStatus: continue",
     "quoted items": f"Subgoal: 'take it'\nAction Plan: ['{WRITTEN}']\nStatus: Continue",
     "numbers": f"Subgoal: take it\nAction Plan:\n1. {WRITTEN}\nStatus: continue",
@@ -172,7 +174,9 @@ def test_false_is_false_however_it_is_written(word: str) -> None:
     assert read_judgement(f"Action Suitability: {word}\nFeedback: shut", []).suits is False
 
 
-@pytest.mark.parametrize("word", ["True", '"True"', "true", "yes", "Yes, it is there", "suitable"])
+@pytest.mark.parametrize(
+    "word", ["True", '"True"', "true", "yes", "Yes, it is there", "suitable", "True!", "True\n\nAll is well"]
+)
 def test_true_is_true(word: str) -> None:
     assert read_judgement(f"```yaml\nAction Suitability: {word}\nFeedback: fine\n```", []).suits is True
 

@@ -11,12 +11,13 @@ import pytest
 from bench.tabletop.table import Table
 from function_tokens.mapper import Mapper, Refusal
 from function_tokens.markup import value_text
+from planners.learned import Lesson, Level, State
 from planners.models.base import tokens_in
 from planners.prompts.prompt import GrammarOptions, RobotFacts
 from planners.strategies.console.api import Api, SkillCall
 from planners.strategies.console.examples import Example, Vector, most_similar, similarity, word_embedding
 from planners.strategies.console.functions import bound_names, definition, undefined_calls
-from planners.strategies.console.lessons import LEARNING, fault_of, tidied
+from planners.strategies.console.lessons import LEARNING, contradicted, fault_of, level_of, tidied
 from planners.strategies.console.prompts import Prompts
 from planners.strategies.console.rehearsal import rehearsed
 from planners.strategies.console.replies import complete, is_circle, statement, unfenced
@@ -42,6 +43,13 @@ WAIT = "wait_for_trigger()"
             "for x in y:\n    put(x)\nelse:\n    say('done')",
         ),
         ("def f(x):\n    return x\nf(1)", "def f(x):\n    return x"),
+        (
+            "if x:\n    put(1)\nelif y:\n    put(2)\nelse:\n    put(3)\n'done'",
+            "if x:\n    put(1)\nelif y:\n    put(2)\nelse:\n    put(3)",
+        ),
+        ("try:\n    put(1)\nexcept RuntimeError:\n    put(2)\nput(3)", "try:\n    put(1)\nexcept RuntimeError:\n    put(2)"),
+        ("def f(x):\n    y = x\n\n    return y\n\nf(1)", "def f(x):\n    y = x\n\n    return y"),
+        ("put(1)\nelse:\n    put(2)", "put(1)"),
         ("x = 1 + \\\n  2\n3", "x = 1 + \\\n  2"),
         ("put(1)\n    'indented output'", "put(1)"),
         ("put(1)\n'more:'\n    put(2)", "put(1)"),
@@ -54,6 +62,23 @@ WAIT = "wait_for_trigger()"
 )
 def test_a_reply_holds_one_statement_and_invented_output(reply: str, taken: str) -> None:
     assert statement(reply) == taken
+
+
+def asked(instruction: str, question: str, answer: str, code: str) -> list[Entry]:
+    return [Entry(WAIT, repr(instruction)), Entry(f"ask({question!r})", repr(answer)), Entry(code)]
+
+
+def test_an_answer_to_a_question_is_no_instruction_of_a_lesson() -> None:
+    text = written([*asked("dance", "which side?", "left", "turn(90)"), Entry(WAIT)])
+    dance = Lesson(text, "to the left", Level.PLAN, id=1, state=State.CONFIRMED)
+    first = asked("bring a cup", "which hand?", "left", "pick('cup', 'left', speed=1.0)")
+    better = [*asked("bring a cup", "which hand?", "left", "pick('cup', 'left', speed=0.5)"), Entry(WAIT)]
+    corrected = [Entry(WAIT, "'hello'"), Entry("say('hi')"), *first, Entry(WAIT, "'slower'")]
+    assert contradicted(better, [dance]) == [] and contradicted([*asked("dance", "which side?", "left", "turn(180)")], [dance])
+    assert level_of(better, corrected, {"pick"}) is Level.SKILL and fault_of(better, corrected) == ""
+    assert "is the one that was corrected" in fault_of([*first, Entry(WAIT)], corrected)
+    told = [*first, Entry("ask('well?')", "'slower'")]
+    assert level_of(better, told, {"pick"}) is Level.SKILL and "was corrected" in fault_of([*first, Entry(WAIT)], told)
 
 
 def test_a_reply_is_complete_once_the_next_prompt_or_a_fence_follows() -> None:

@@ -142,6 +142,7 @@ SAYS = {
     "\u4e0d\u786e\u5b9a": None,
     "\u65e0\u6cd5\u5224\u65ad": None,
     "\u6709\u53ef\u80fd": None,
+    "\u6ca1\u6709\u8db3\u591f\u7684\u4fe1\u606f": None,
 }
 
 
@@ -152,6 +153,7 @@ def test_a_judgement_in_chinese_has_no_space_behind_its_first_word(said: str) ->
 
 
 OPEN = ["Yes/no/unknown", "yes? no", "yes or no", "no | yes", "No idea.", "\u662f\u5426\u4e0d\u660e", "not sure"]
+OPEN += ["No one is in the kitchen.", "No information about that."]  # of “nobody is there” the first says yes
 
 
 @pytest.mark.parametrize("said", OPEN)

@@ -47,6 +47,15 @@ def test_a_reply_is_what_it_plainly_means_or_words(text: str, kind: Kind, instea
 
 
 @pytest.mark.parametrize(
+    ("text", "instead"),
+    [("ask Li Wei instead", "Li Wei"), ("ask Li instead", "Li"), ("问李明", "李明"), ("ask Li or Li Wei", "")],
+)
+def test_who_names_somebody_with_a_longer_name_has_not_named_another(text: str, instead: str) -> None:
+    assert read_reply(text, ("Li", "Li Wei", "李", "李明", "Bo")).instead == instead
+    assert read_reply("ask li instead", ("Li", "LI")).instead == "", "nobody guesses which"
+
+
+@pytest.mark.parametrize(
     ("said", "kind", "told"),
     [
         ("no, because I see a doctor", Kind.DECLINE, "no (private)"),

@@ -107,6 +107,16 @@ def test_a_failed_step_takes_along_only_what_stands_on_it() -> None:
         graph.add([Step(7, "x()", (3,), "dog")])
 
 
+def test_a_planner_that_numbers_a_new_step_as_one_that_failed_is_told_before_anybody_is_asked_further() -> None:
+    again = [steps('navigate_to(place="lab")', first=first) for first in (1, 1, 2)]
+    office = Office({Layer.PLANNER: again, Layer.ASSIGNER: [assigned("dog"), assigned("base", first=2)]})
+    office.fails = {"dog.navigate_to(lab)": "the way is shut"}
+    office.run()
+    assert ends(office)[0] == 0 and len(office.prompts(Layer.ASSIGNER)) == len(office.prompts(Layer.VALIDATOR)) == 2
+    (told,) = office.prompts(Layer.PLANNER, "FAULTS")
+    assert "step 1 was planned before; number new steps on from 2" in told.blocks["FAULTS"][0]
+
+
 # -- routing -----------------------------------------------------------------------------------------------------------------
 
 
@@ -281,6 +291,15 @@ def test_a_person_is_asked_with_a_reason_accepts_and_says_when_it_is_done() -> N
     asked, told = office.asked
     assert asked.arguments["why"] == "Wang needs it today" and asked.arguments["choices"] == ("yes", "no", "later")
     assert told.arguments["text"] == "Tell me when it is done: Please sign the form." and told.arguments["within"] == 600.0
+
+
+def test_who_says_ok_or_later_when_asked_for_the_end_has_not_done_it_and_has_the_rest_of_the_time() -> None:
+    says = {**SIGN, Layer.ASSIGNER: [ASK_LI, assigned("Bo", calls=["Please sign the form."], first=2)]}
+    office = Office({**says, "REVIEW": []}, replies={"Li": ["yes", "ok", "in a minute", "done"]}).run()
+    assert ends(office) == (0, "all is done") and len(office.asked) == 4
+    assert [call.arguments["within"] for call in office.asked[1:]] == [600.0, 597.0, 594.0]
+    office = Office(says, replies={"Li": ["yes", "ok"], "Bo": ["yes", "done"]}).run(2000.0)
+    assert ends(office)[0] == 0 and office.requests()[-1][0] == "Bo", "nobody has heard that Li has done it"
 
 
 @pytest.mark.parametrize(

@@ -66,7 +66,7 @@ def read_plan(text: str, robots: Mapping[str, RobotView], most: int, *, checked:
     for action in actions if checked else ():
         if fault := action.fault(robots):
             raise AnswerError(f"{action}: {fault}")
-    said = _word(_text(fields.get(STATUS, Status.CONTINUE.value)))
+    said = _word(fields.get(STATUS, Status.CONTINUE.value))
     if said not in list(Status):
         raise AnswerError(f"{STATUS} is '{shown(said)}'; it must be {', '.join(Status)}")
     status = Status(said)
@@ -79,7 +79,7 @@ def read_judgement(text: str, pictures: Collection[str]) -> Judgement:
     """Return what the critic says. Raises AnswerError where it does not say whether the action suits."""
     fields = _fields(text, THOUGHT, SUITABILITY, FEEDBACK, REGION)
     value = _value(fields.get(SUITABILITY, ""))
-    suits = value if isinstance(value, bool) else _HOLDS.get(_word(_text(fields.get(SUITABILITY, ""))))
+    suits = value if isinstance(value, bool) else _HOLDS.get(_word(fields.get(SUITABILITY, "")))
     if suits is None:
         raise AnswerError(f"the answer must hold '{SUITABILITY}: True' or '{SUITABILITY}: False'")
     region = _value(fields.get(REGION, ""))
@@ -130,8 +130,9 @@ def _text(text: str) -> str:
 
 
 def _word(text: str) -> str:
-    """Return the first word or words up to a stop."""
-    return re.split(r"[.,;:(\n—]| - ", text.strip().strip("*\"'`"), maxsplit=1)[0].strip().strip("*\"'`").casefold()
+    """Return the first word or words of the first line up to a stop; prose may follow."""
+    line = _text(text.strip().partition("\n")[0])
+    return re.split(r"[.,;:!(—]| - ", line.strip("*\"'`"), maxsplit=1)[0].strip().strip("*\"'`").casefold()
 
 
 def _items(text: str) -> list[str]:

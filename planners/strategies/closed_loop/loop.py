@@ -107,6 +107,7 @@ class ClosedLoopPlanning:
             self._question = None
 
     def _resume(self) -> None:
+        self._world.belief.points.clear()  # somebody may have driven a robot elsewhere
         self._memory.resume()
         self._go_on()
 

@@ -67,14 +67,15 @@ def fault_of(improved: Sequence[Entry], entries: Sequence[Entry]) -> str:
 
 
 def first_try(improved: Sequence[Entry], entries: Sequence[Entry]) -> list[Entry]:
-    """Return what was done for the instruction that an improved interaction begins with, up to the next thing that was said."""
+    """Return what was done for the instruction that an improved interaction begins with, up to the next one, or to what was
+    said last."""
     wanted = _words(improved[0].heard or "")
-    begins = [i for i, entry in enumerate(entries) if entry.heard is not None and _words(entry.heard) == wanted]
+    heard = [i for i, entry in enumerate(entries) if entry.heard is not None]
+    begins = [i for i in heard if _words(entries[i].heard or "") == wanted]
     if not begins:
         return []
-    begin = begins[-1]
-    end = next((i for i in range(begin + 1, len(entries)) if entries[i].heard is not None), len(entries))
-    return list(entries[begin:end])
+    ends = [i for i in heard if i > begins[-1] and (_instructs(entries[i]) or i == heard[-1])]
+    return list(entries[begins[-1] : ends[0] if ends else None])
 
 
 def level_of(improved: Sequence[Entry], entries: Sequence[Entry], acts: Collection[str]) -> Level:
@@ -97,8 +98,17 @@ def contradicted(improved: Sequence[Entry], confirmed: Sequence[Lesson]) -> list
 
 
 def _alike(improved: Sequence[Entry], confirmed: Sequence[Lesson]) -> list[Lesson]:
-    said = set(map(_words, instructions(list(improved))))
-    return [lesson for lesson in confirmed if said & set(map(_words, example_of(lesson).said))]
+    said = _instructed(improved)
+    return [lesson for lesson in confirmed if said & _instructed(example_of(lesson).entries)]
+
+
+def _instructs(entry: Entry) -> bool:
+    """Return whether somebody said here what is wanted, and did not only answer a question."""
+    return entry.heard is not None and entry.code.rpartition("\n")[2].strip() == WAIT
+
+
+def _instructed(entries: Sequence[Entry]) -> set[str]:
+    return {_words(entry.heard or "") for entry in entries if _instructs(entry)}
 
 
 def routines_in(improved: Sequence[Entry]) -> tuple[str, ...]:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from itertools import pairwise
 
 from planners.models.model_call import without_thoughts
 from planners.strategies.console.transcript import MORE, PROMPT
@@ -15,20 +16,23 @@ INDENT = "    "
 TIMES, TIMES_SPOKEN = 3, 2
 """Rounds of the same statements that are a circle; fewer where somebody is spoken to in it."""
 _SPEAKS = re.compile(r"\b(?:say|ask)\(")
+_CLAUSE = re.compile(r"(?:else|elif\b.+|except\b.*|finally)\s*:")
+"""Matches the head of a further part of a statement with blocks."""
 
 
 def statement(reply: str) -> str:
     """Return the first statement of a reply; empty where there is none. What follows it is invented output.
 
     It is the first line, and those that begin with `...`, that follow a line ending with `:` or a backslash, or that go on
-    indented by four spaces.
+    indented by four spaces, with the `else` and `except` of such blocks.
     """
     lines = _begun(without_thoughts(reply)).split("\n")
     taken = [lines[0]]
     demanded = lines[0].endswith((":", "\\"))
     bare = False
-    for line in lines[1:]:
-        bare = (bare or demanded) and line.startswith(INDENT)
+    for line, after in pairwise([*lines[1:], ""]):
+        within = line.startswith(INDENT) or (not line.strip() and after.startswith(INDENT)) or bool(_CLAUSE.match(line))
+        bare = (bare or demanded) and within
         if line.startswith((PROMPT, FENCE)) or not (demanded or bare or line.startswith(MORE)):
             break
         code = line.removeprefix(MORE).removeprefix(" ") if line.startswith(MORE) else line

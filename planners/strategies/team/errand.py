@@ -92,6 +92,8 @@ class Errand:
         self._asked = [step.agent]
         """Who was asked, in order."""
         self._laters, self._dropped = 0, False
+        self._by_s = 0.0
+        """Time by which what was accepted is to be done."""
         self._ask()
 
     def drop(self) -> None:
@@ -107,19 +109,23 @@ class Errand:
     def _ask(self) -> None:
         if not self._dropped:
             named = f"; {self._asked[-2]} named you" if len(self._asked) > 1 else ""
-            self._request = self._make(self._step.words, REQUEST, "team.answer_s", self._replied, named)
+            self._request = self._make(self._step.words, REQUEST, self._io.settings["team.answer_s"], self._replied, named)
+
+    def _ask_end(self) -> None:
+        text, left_s = f"Tell me when it is done: {self._step.words}", self._by_s - self._io.clock.now()
+        self._request = self._make(text, ENDED, left_s, self._worked)
 
     def _make(
-        self, text: str, choices: Sequence[str], time: str, then: Callable[[Reply | str], None], named: str = ""
+        self, text: str, choices: Sequence[str], within_s: float, then: Callable[[Reply | str], None], named: str = ""
     ) -> Request:
         asked: dict[str, Any] = {"text": text, "why": self._step.why + named, "choices": choices}
-        return Request(self._io, self._held, then, person=self._asked[-1], within_s=self._io.settings[time], **asked)
+        return Request(self._io, self._held, then, person=self._asked[-1], within_s=within_s, **asked)
 
     def _replied(self, reply: Reply | str) -> None:
         kind = reply.kind if isinstance(reply, Reply) else None
         if kind is Kind.ACCEPT:
-            text = f"Tell me when it is done: {self._step.words}"
-            self._request = self._make(text, ENDED, "team.work_s", self._worked)
+            self._by_s = self._io.clock.now() + self._io.settings["team.work_s"]
+            self._ask_end()
         elif kind is Kind.LATER and self._laters < MAX_LATER:
             self._laters += 1
             self._io.clock.call_later(LATER_S, self._ask)
@@ -134,7 +140,10 @@ class Errand:
         return person not in self._asked and not hidden and not people.refusal(person)
 
     def _worked(self, reply: Reply | str) -> None:
-        self._end(reply, done=isinstance(reply, Reply) and reply.kind in (Kind.DONE, Kind.ACCEPT))
+        if isinstance(reply, Reply) and reply.kind in (Kind.ACCEPT, Kind.LATER):  # “ok, in a minute” is not done yet
+            self._ask_end()
+        else:
+            self._end(reply, done=isinstance(reply, Reply) and reply.kind is Kind.DONE)
 
     def _end(self, reply: Reply | str, *, done: bool) -> None:
         told = f"answered: {shown(reply.text, 200)}" if isinstance(reply, Reply) else reply

@@ -29,7 +29,7 @@ from planners.strategies.team.answers import (
 )
 from planners.strategies.team.errand import AGAIN_S, Errand, Request
 from planners.strategies.team.prompts import Prompts
-from planners.strategies.team.toa import State, Step, check_order
+from planners.strategies.team.toa import State, Step
 from planners.strategy import Heard, Interrupted, Observed, Paused, PlannerEvent, PlannerIO, Restarted, Resumed, RobotView, Task
 from skill_kernel.codes import CallCode, ModelCode, Outcome, TaskCode
 from skill_kernel.config.sections import nearest, shown
@@ -388,7 +388,7 @@ class TeamPlanning:
 
     def _plan(self) -> None:
         def check(answer: ToaPlan) -> None:
-            check_order([(step.step, step.dep) for step in answer.steps], self._graph.sound)
+            self._graph.check([(step.step, step.dep) for step in answer.steps])
 
         self._answered = len(self._prompts.feedback)
         self._ask(Layer.PLANNER, self._prompts.plan(), ToaPlan, self._planned, check)
@@ -439,7 +439,7 @@ class TeamPlanning:
                 agents = (*self._robots, *self._io.people.known)
                 raise AnswerError(f"'{shown(one.agent)}' is no robot or person{nearest(one.agent, agents, else_known=True)}")
             steps.append(step)
-        check_order([(step.number, step.after) for step in steps], self._graph.sound)
+        self._graph.check([(step.number, step.after) for step in steps])
         return steps
 
     def _action(self, one: Assignment) -> Action:

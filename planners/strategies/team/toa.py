@@ -90,11 +90,14 @@ class ToaGraph:
     def add(self, steps: Iterable[Step]) -> None:
         """Add steps. Raises AnswerError as `check_order` does; then none is added."""
         new = list(steps)
-        kept = self.sound
-        if taken := next((step.number for step in new if step.number in self.steps), None):
-            raise AnswerError(f"step {taken} was planned before; number new steps on from {self.next_number}")
-        check_order([(step.number, step.after) for step in new], kept)
+        self.check([(step.number, step.after) for step in new])
         self.steps.update((step.number, step) for step in new)
+
+    def check(self, steps: Sequence[tuple[int, Sequence[int]]]) -> None:
+        """Check steps by number with the numbers that they depend on, before they are added. Raises AnswerError."""
+        if taken := next((number for number, _ in steps if number in self.steps), None):
+            raise AnswerError(f"step {taken} was planned before; number new steps on from {self.next_number}")
+        check_order(steps, self.sound)
 
     def due(self) -> list[Step]:
         """Return the steps that may begin: all that they depend on is done, and who does them does nothing else."""
