@@ -60,7 +60,8 @@ class Stream:
 
     A stream of a `turn` was planned without knowledge of what happened after that turn began. `plans` is true once it has
     written steps; `step` is the one being read, `unfinished` those whose end tag the parser had to add. `superseded` says
-    why only the rest of what is open is still taken from it.
+    why only the rest of what is open is still taken from it. `deciding` is the function behind which the answer ends, once
+    no element around it is open any more.
     """
 
     stream_id: str
@@ -87,6 +88,7 @@ class Stream:
     step: Call | None = None
     unfinished: list[Call] = field(default_factory=list)
     superseded: str = ""
+    deciding: str = ""
 
     @property
     def inner(self) -> Frame | None:

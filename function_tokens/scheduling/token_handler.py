@@ -183,9 +183,14 @@ class TokenHandler:
         return call
 
     def _decided(self, stream: Stream, call: Call) -> None:
-        """End the stream behind a call whose result decides what comes next, unless an element around it is still open."""
-        if call.decides and stream.parent is None and not stream.closed:
-            self.table.stop_generation(stream, f"what comes next depends on <{call.function}>")
+        """End the stream behind a call whose result decides what comes next, or behind the outermost element around it. Behind
+        a step that holds one, whoever writes steps waits for it."""
+        if call.decides:
+            stream.deciding = call.function
+        elif call.function == "step":
+            stream.deciding = ""
+        if stream.deciding and stream.parent is None and not stream.closed:
+            self.table.stop_generation(stream, f"what comes next depends on <{stream.deciding}>")
             self.table.close_stream(stream, "observe")
 
     def _admit(self, stream: Stream, call: Call) -> bool:
@@ -234,7 +239,7 @@ class TokenHandler:
                 stream.unfinished.append(frame.call)
             self.table.close_element(stream, frame.call)
             self._decided(stream, frame.call)
-            if stream.superseded and stream.parent is None:
+            if stream.superseded and stream.parent is None and not stream.closed:
                 self.table.close_stream(stream, "end", error=stream.superseded)
 
     def _refuse(self, stream: Stream, token: FunctionToken, refusal: Refusal) -> None:
@@ -400,6 +405,7 @@ class TokenHandler:
         if not call.open and not stream.closed:
             stream.frames.pop()
             self.table.close(call)
+            self._decided(stream, call)
         return None
 
 

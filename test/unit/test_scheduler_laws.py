@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import itertools
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -14,6 +15,7 @@ from thorough import examples
 from bench.dry_run import AssumedConditions, DryRun, dry_run
 from bench.virtual_clock import VirtualClock
 from function_tokens.parsing.parser import StreamingParser
+from function_tokens.routines import RoutineStore
 from function_tokens.scheduling.calls import Call
 from function_tokens.scheduling.scheduler import Scheduler, SchedulerSettings
 from skill_kernel.calls import CallResult
@@ -369,7 +371,10 @@ def test_observe_has_a_deadline() -> None:
     assert rig.reasons() == ["observe"]
 
 
-@pytest.mark.parametrize("source", ["<ask>Shall I walk?</ask><walk/>Here I go.", "<ask/><walk/>"])
+@pytest.mark.parametrize(
+    "source",
+    ["<ask>Shall I walk?</ask><walk/>Here I go.", "<ask/><walk/>", "<wait><wait><ask>Shall I?</ask></wait></wait><walk/>"],
+)
 def test_a_call_that_decides_ends_the_answer_and_the_next_turn_begins_with_its_result(source: str) -> None:
     rig = Rig()
     rig.feed("<music/>")
@@ -381,6 +386,14 @@ def test_a_call_that_decides_ends_the_answer_and_the_next_turn_begins_with_its_r
     assert rig.reasons() == ["observe"] and [c.function for c in rig.scheduler.live_calls] == ["music"]
 
 
+def test_a_call_that_decides_inside_a_routine_ends_the_answer_behind_it(tmp_path: Path) -> None:
+    routines = RoutineStore(tmp_path / "routines.json", clock=lambda: 0.0)
+    routines.save("greet", "", "<ask>Shall I?</ask>")
+    run = dry_run('<run name="greet"/><walk/>', mapper(), routines=routines)
+    assert [(c.function, c.outcome) for c in run.calls] == [("run", "DONE"), ("ask", "DONE"), ("walk", "DROPPED")]
+    assert run.reason == "observe"
+
+
 def test_what_waits_behind_a_call_that_decides_inside_an_element_is_dropped_when_that_fails() -> None:
     rig = Rig()
     rig.feed("<wait><ask>Shall I?</ask><walk/></wait><nod/>")
@@ -388,7 +401,7 @@ def test_what_waits_behind_a_call_that_decides_inside_an_element_is_dropped_when
     rig.run("ask")
     assert rig.started == ["ask"], "it is on main"
     rig.end("ask", Outcome.FAILED, CallCode.SKILL_FAILED)
-    assert rig.started == ["ask"] and rig.reasons() == ["failure"]
+    assert rig.started == ["ask"] and rig.reasons() == ["observe"]
     assert {o for f, o in rig.outcomes() if f in ("walk", "nod")} == {"DROPPED"}
 
 
