@@ -9,6 +9,9 @@ import time
 from collections.abc import Callable
 from typing import Protocol
 
+WAKE_S = 3600.0
+"""Time after which the clock's thread looks again at the latest: Python refuses to wait for more than some 290 years."""
+
 
 class Timer(Protocol):
     """A pending callback; cancelling it twice is allowed."""
@@ -75,7 +78,7 @@ class SteadyClock:
         while True:
             with self._wake:
                 while not self._closed and (not self._heap or self._heap[0][0] > self.now()):
-                    self._wake.wait(self._heap[0][0] - self.now() if self._heap else None)
+                    self._wake.wait(min(self._heap[0][0] - self.now(), WAKE_S) if self._heap else None)
                 if self._closed:
                     return
                 timer = heapq.heappop(self._heap)[2]

@@ -648,9 +648,14 @@ class Kernel:
         if skill is None:
             return SkillReturn.failure(f"there is no skill '{name}'", CallCode.UNKNOWN_FUNCTION)
         try:
-            values = bind_typed(skill, arguments, self._robot.limits).values
+            bound = bind_typed(skill, arguments, self._robot.limits)
         except ArgumentError as error:
             return SkillReturn.failure(error.message, error.code)
+        values = bound.values
+        if bound.clamped:
+            with self._step():
+                for note in bound.clamped:
+                    self._notice(run, note)
         wanted = [s for s in skill.subsystems_for(values) if s not in run.subsystems]
         if skill.content is not None:
             text = str(values.pop(skill.content, ""))

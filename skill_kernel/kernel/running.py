@@ -192,7 +192,7 @@ class RunningCall:
 def normalized(returned: object, name: str) -> SkillReturn:
     """Return as SkillReturn what a skill's function returned: None and True mean success, a string is the message."""
     if isinstance(returned, SkillReturn):
-        return _with_json_value(returned, name)
+        return _with_json_value(_as_declared(returned), name)
     if returned is None or returned is True:
         return SkillReturn.success()
     if isinstance(returned, str):
@@ -200,6 +200,14 @@ def normalized(returned: object, name: str) -> SkillReturn:
     if returned is False:
         return SkillReturn.failure(f"{name} did not succeed and gives no reason")
     return SkillReturn.failure(f"{name} returned a {type(returned).__name__}; a skill returns SkillReturn, str, bool or None")
+
+
+def _as_declared(returned: SkillReturn) -> SkillReturn:
+    """Return it with a text as its message and a whole number as its code, whatever its author has put there."""
+    message: object = returned.message
+    code: object = returned.error_code
+    text = "" if message is None else str(message)
+    return replace(returned, message=text, error_code=code if isinstance(code, int) else 0)
 
 
 def _with_json_value(returned: SkillReturn, name: str) -> SkillReturn:

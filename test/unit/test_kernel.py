@@ -8,7 +8,7 @@ from kernel_bench import Bench, rest
 
 from skill_kernel import CallCode, Outcome, ParseCode, SkillReturn
 from skill_kernel.calls import Refused
-from skill_kernel.events import NoticeKind
+from skill_kernel.events import Notice, NoticeKind
 from skill_kernel.kernel.kernel import KernelSettings
 
 
@@ -39,6 +39,11 @@ def refused(answer: Refused | None, code: CallCode) -> Refused:
         (SkillReturn.interruption("half way"), Outcome.FAILED, CallCode.SKILL_FAILED, "stopped from outside", "half way"),
         (ValueError("no\nleg"), Outcome.FAILED, CallCode.SKILL_RAISED, "walk raised ValueError: no leg", ""),
         (SystemExit(1), Outcome.FAILED, CallCode.SKILL_RAISED, "SystemExit", ""),
+        (SkillReturn(True, 4), Outcome.DONE, 0, "", "4"),  # type: ignore[arg-type]
+        (SkillReturn(True, None), Outcome.DONE, 0, "", ""),  # type: ignore[arg-type]
+        (SkillReturn(False, OSError("gone")), Outcome.FAILED, CallCode.SKILL_FAILED, "gone", ""),  # type: ignore[arg-type]
+        (SkillReturn(False, "gone", False, "E5"), Outcome.FAILED, CallCode.SKILL_FAILED, "gone", ""),  # type: ignore[arg-type]
+        (SkillReturn(False, "gone", False, None), Outcome.FAILED, CallCode.SKILL_FAILED, "gone", ""),  # type: ignore[arg-type]
     ],
 )
 def test_what_a_skill_returns_becomes_the_outcome(
@@ -49,7 +54,7 @@ def test_what_a_skill_returns_becomes_the_outcome(
     bench.finish("a", returned)
     result = bench.result("a")
     assert (result.outcome, result.code, result.message) == (outcome, code, message)
-    assert error in result.error and "Traceback" not in result.error
+    assert isinstance(result.error, str) and error in result.error and "Traceback" not in result.error
     assert (result.start_s, result.end_s) == (0.0, 1.5)
     assert bench.holders("legs") == ()
 
@@ -333,6 +338,15 @@ def test_a_composite_is_told_why_a_skill_did_not_run(bench: Bench) -> None:
         bench.start("dance", f"d{number}")
         bench.finish(f"d{number}", inner)
         assert bench.result(f"d{number}").code == code
+
+
+def test_a_value_that_is_clamped_inside_a_composite_is_told(bench: Bench) -> None:
+    bench.start("dance", "a")
+    bench.bodies["a"].commands.put(("go", {"key": "inner", "distance": 900.0}))
+    assert bench.bodies["inner"].started.wait(5) and bench.bodies["inner"].seen["distance"] == 200.0
+    bench.bodies["inner"].commands.put(None)
+    bench.join("a")
+    assert [e.text for e in bench.events if isinstance(e, Notice)] == ["go: distance 900.0 was limited to 200.0 (distance)"]
 
 
 # -- content ---------------------------------------------------------------------------------------------------------

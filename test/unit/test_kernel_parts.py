@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 
@@ -69,4 +70,15 @@ def test_steady_timers_fire_in_the_order_of_their_times_and_not_when_cancelled()
     clock.call_later(0.35, done.set)
     assert done.wait(5.0) and fired == ["early", "late"]
     assert time.monotonic() - started >= 0.3
+    clock.close()
+
+
+@pytest.mark.parametrize("far_s", [1e10, 1e300, math.inf])
+def test_a_timer_that_is_never_due_keeps_no_other_from_firing(far_s: float) -> None:
+    clock, done = SteadyClock(), threading.Event()
+    far = clock.call_later(far_s, lambda: None)
+    time.sleep(0.05)  # its thread waits for the far one alone
+    clock.call_later(0.01, done.set)
+    assert done.wait(5.0)
+    far.cancel()
     clock.close()
