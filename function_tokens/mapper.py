@@ -107,8 +107,10 @@ class Mapper:
             ends = not builtin and self._matters(skill)
             declared = frozenset(s for s in skill.subsystems if "{" not in s)
             return Refusal(skill.name, error.code, error.message, ends, declared)
-        if skill.name == "stop" and (fault := self._no_channel(str(bound.values["channel"]))):
-            return Refusal("stop", CallCode.INVALID_ARGUMENT, fault, ends_turn=False)
+        if skill.name == "stop":
+            channel = bound.values["channel"] = str(bound.values["channel"]).strip()
+            if fault := self._no_channel(channel):
+                return Refusal("stop", CallCode.INVALID_ARGUMENT, fault, ends_turn=False)
         subsystems = skill.subsystems_for(bound.values)
         channels = frozenset(subsystems) | ({MAIN} if sync or skill.decides else frozenset())
         exclusive = not builtin and (skill.decides or self._exclusive(subsystems))

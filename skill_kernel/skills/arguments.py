@@ -17,6 +17,7 @@ import annotated_types
 from pydantic import TypeAdapter, ValidationError
 from pydantic.errors import PydanticSchemaGenerationError, PydanticUserError
 from pydantic.fields import FieldInfo
+from pydantic_core import SchemaError
 from pydantic_core import to_json as _pydantic_json
 
 from skill_kernel.codes import CallCode
@@ -48,6 +49,8 @@ _UNITS = (
 )
 """Each unit with its other names behind it."""
 _UNIT_OF = {alias.casefold(): names.split()[0] for names in _UNITS for alias in names.split()}
+_NO_UNITS = ("time", "x")
+"""Words with which a description may begin that names no unit, though they stand behind a number for one."""
 _WORDS: dict[Any, str] = {int: "a whole number", float: "a number", bool: "true or false", str: "text"}
 
 
@@ -90,7 +93,7 @@ class Converter:
         base = self.base
         try:
             self._adapter: TypeAdapter[Any] = TypeAdapter(annotation)
-        except (PydanticSchemaGenerationError, PydanticUserError) as error:
+        except (PydanticSchemaGenerationError, PydanticUserError, SchemaError) as error:
             raise TypeError(f"{annotation!r} is no type for a value in JSON") from error
         self._plain = base in _WORDS and all(isinstance(m, (str, Limited)) for m in metadata)
         self.unit = _unit(metadata)
@@ -149,15 +152,18 @@ class Converter:
             folded = {choice.casefold(): member for choice, member in self._choices.items()}
             near = difflib.get_close_matches(text.strip().casefold()[:80], folded, n=3, cutoff=LIKE)
             members = [folded[one] for one in near]
-            return members[0] if members and all(member is members[0] for member in members) else None
+            # Another beginning, as of "unhappy" or "anticlockwise", is no slip: it may mean the opposite.
+            begins_alike = bool(near) and near[0][:1] == text.strip().casefold()[:1]
+            return members[0] if begins_alike and all(member is members[0] for member in members) else None
         if self.base not in (int, float):
             return None
         try:
             value = self._read(text)
         except ValueFault:
             return None
-        bounds = [bound for bound, outside in (*self.lower, *self.upper) if not outside]
-        near_bounds = [self.base(bound) for bound in bounds if 0 < abs(value - bound) <= CLAMP * abs(bound)]
+        passed = [bound for bound, outside in self.lower if not outside and value < bound]
+        passed += [bound for bound, outside in self.upper if not outside and value > bound]
+        near_bounds = [self.base(bound) for bound in passed if abs(value - bound) <= CLAMP * abs(bound)]
         return near_bounds[0] if len(near_bounds) == 1 else None
 
     def json_schema(self) -> dict[str, Any]:
@@ -216,8 +222,13 @@ class Converter:
         if match is None:
             raise self._fault()
         digits, unit = match.groups()
-        if unit is not None and (not self.unit or _UNIT_OF.get(unit.casefold()) != self.unit):
-            raise self._fault(first=f"write the number alone, '{digits}'; it")
+        if unit is not None and not (unit[0].isalpha() or unit[0] in "°%"):  # such as "1,000" or "1/2"
+            raise self._fault(first="write the number alone, as in '1000.5'; it")
+        if unit is not None and not (self.unit and _UNIT_OF.get(unit.casefold()) == self.unit):
+            how = (
+                f"convert it to {self.unit} and write the number alone" if self.unit else f"write the number alone, '{digits}'"
+            )
+            raise self._fault(first=f"{how}; it")
         if self.base is float:
             return self._finite(digits)
         if digits.lstrip("+-").isdigit():
@@ -273,8 +284,8 @@ def _bounds(metadata: list[Any], closed: str, outside: str) -> list[tuple[float,
 
 def _unit(metadata: list[Any]) -> str:
     """Return the unit: the first word of a bare string or of a `Field` description that names one."""
-    words = (mark.split()[0].strip(",;.:()[]") for mark in metadata if isinstance(mark, str) and mark.split())
-    return next((unit for word in words if (unit := _UNIT_OF.get(word.casefold()))), "")
+    words = (mark.split()[0].strip(",;.:()[]").casefold() for mark in metadata if isinstance(mark, str) and mark.split())
+    return next((unit for word in words if word not in _NO_UNITS and (unit := _UNIT_OF.get(word))), "")
 
 
 def _expected(base: Any, metadata: list[Any], unit: str) -> str:
@@ -331,14 +342,18 @@ def bind(
     bound = BoundArguments({})
     for name, converter in of.items():
         if name in given:
+            default = parameters[name].default
             try:
                 value = converter.convert(given[name], written=written)
             except ValueFault as fault:
                 value = converter.mended(given[name]) if mends else None
-                if value is None:
+                if not written and type(given[name]) is type(default) and given[name] == default:
+                    value = default  # it was left out where the call was written, and Python holds no default to its type
+                elif value is None:
                     code = CallCode.OUT_OF_RANGE if fault.out_of_range else CallCode.INVALID_ARGUMENT
                     raise ArgumentError(code, f"{skill.name}: {name} is {_shown(given[name])}; {fault}") from fault
-                bound.clamped.append(f"{skill.name}: {name} {_shown(given[name])} was taken for {plain_value(value)}")
+                else:
+                    bound.clamped.append(f"{skill.name}: {name} {_shown(given[name])} was taken for {plain_value(value)}")
         elif name == skill.content:
             continue
         elif parameters[name].default is not Parameter.empty:
@@ -402,6 +417,13 @@ def converters(skill: Skill) -> dict[str, Converter]:
     """Return the converter of each parameter. Raises SkillDefinitionError for an annotation that no value can be made of."""
     made = {}
     for p in skill.signature.parameters.values():
+        if isinstance(p.default, FieldInfo):
+            why = "is bounded by nothing, because its Field stands in the place of its default"
+            hint = f"write {p.name}: Annotated[…, Field(…)] = …"
+            raise SkillDefinitionError(f"skill '{skill.name}': parameter '{p.name}' {why}; {hint}")
+        if _limited_inside(p.annotation):
+            why = "has a Limited inside its type, where it clamps nothing; write Annotated[list[float], Limited(…)]"
+            raise SkillDefinitionError(f"skill '{skill.name}': parameter '{p.name}' {why}")
         try:
             made[p.name] = Converter(str if content_marker(p.annotation) else p.annotation)
         except TypeError as error:
@@ -410,9 +432,23 @@ def converters(skill: Skill) -> dict[str, Converter]:
     return made
 
 
+def _limited_inside(annotation: Any) -> bool:
+    """Return whether `Limited` marks a part of a type and not the whole."""
+    base, _ = opened(annotation)
+    if get_origin(base) in (Union, types.UnionType):
+        return any(map(_limited_inside, get_args(base)))
+    return any(map(_marks_limit, get_args(base)))
+
+
+def _marks_limit(part: Any) -> bool:
+    return isinstance(part, Limited) or any(map(_marks_limit, get_args(part)))
+
+
 def _clamp(value: Any, bounds: tuple[float, float]) -> Any:
     if isinstance(value, (list, tuple)):
         return type(value)(_clamp(item, bounds) for item in value)
+    if isinstance(value, dict):
+        return {key: _clamp(item, bounds) for key, item in value.items()}
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return value
     if isinstance(value, int):

@@ -145,7 +145,7 @@ class Skill:
                 raise SkillDefinitionError(f"nominal_s of skill '{self.name}' cannot be worked out ({why})") from error
         try:
             seconds = float(value)
-        except (TypeError, ValueError) as error:
+        except (TypeError, ValueError, OverflowError) as error:
             raise SkillDefinitionError(f"nominal_s of skill '{self.name}' gave {value!r}, not a number") from error
         if not math.isfinite(seconds) or seconds < 0:
             raise SkillDefinitionError(f"nominal_s of skill '{self.name}' gave {seconds}; it must be finite and not negative")

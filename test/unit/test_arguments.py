@@ -19,6 +19,7 @@ from skill_kernel import CallCode, Content, Limited, Skill, SkillDefinitionError
 from skill_kernel.skills.arguments import (
     ArgumentError,
     BoundArguments,
+    Converter,
     bind,
     bind_typed,
     converters,
@@ -142,9 +143,12 @@ def test_a_string_becomes_the_type_of_its_parameter(name: str, text: str, value:
         ("number", "nan", CallCode.INVALID_ARGUMENT, "a number"),
         ("number", "inf", CallCode.INVALID_ARGUMENT, "a number"),
         ("number", "1e999", CallCode.OUT_OF_RANGE, "too large"),
-        ("number", "1,5", CallCode.INVALID_ARGUMENT, "write the number alone"),
+        ("number", "1,5", CallCode.INVALID_ARGUMENT, "write the number alone, as in '1000.5'"),
+        ("number", "1/2", CallCode.INVALID_ARGUMENT, "write the number alone, as in '1000.5'"),
         ("number", "20 cm", CallCode.INVALID_ARGUMENT, "write the number alone, '20'"),
         ("number", "", CallCode.INVALID_ARGUMENT, "a number"),
+        ("angle", "1.57 rad", CallCode.INVALID_ARGUMENT, "convert it to deg and write the number alone; it must be"),
+        ("angle", "2 turns", CallCode.INVALID_ARGUMENT, "convert it to deg and write the number alone; it must be"),
         ("angle", "90 cm", CallCode.INVALID_ARGUMENT, "a number in deg"),
         ("whole", "1.5", CallCode.INVALID_ARGUMENT, "a whole number"),
         ("whole", "1" * 5000, CallCode.OUT_OF_RANGE, "too large"),
@@ -306,6 +310,66 @@ def test_a_parameter_no_model_could_write_is_refused_when_the_skill_is_read() ->
         converters(skill(odd))
 
 
+def test_a_field_that_pydantic_refuses_names_its_parameter() -> None:
+    @skill
+    def spell(word: Annotated[str, Field(pattern="(")]) -> SkillReturn:
+        """Have a broken pattern."""
+
+    with pytest.raises(SkillDefinitionError, match="skill 'spell': parameter 'word' cannot be written by a model"):
+        converters(spell)
+
+
+def test_a_field_in_the_place_of_a_default_is_refused_because_it_bounds_nothing() -> None:
+    @skill
+    def look(pan: float = Field(0, ge=-90, le=90)) -> SkillReturn:
+        """Look."""
+
+    with pytest.raises(SkillDefinitionError, match=r"'pan' is bounded by nothing.*write pan: Annotated\[…, Field"):
+        converters(look)
+
+
+def test_a_limit_clamps_what_is_in_a_list_or_table_and_is_refused_inside_their_types() -> None:
+    @skill
+    def pose(
+        angles: Annotated[list[float], Limited("walk")], by_name: Annotated[dict[str, float] | None, Limited("walk")] = None
+    ) -> SkillReturn:
+        """Pose."""
+
+    values = bind(pose, {"angles": "[-1, 500]", "by_name": '{"hip": 900, "knee": 3}'}, LIMITS).values
+    assert values == {"angles": [0.0, 200.0], "by_name": {"hip": 200.0, "knee": 3.0}}
+
+    @skill
+    def odd(angles: list[Annotated[float, Limited("walk")]] | None = None) -> SkillReturn:
+        """Pose."""
+
+    with pytest.raises(SkillDefinitionError, match="parameter 'angles' has a Limited inside its type, where it clamps nothing"):
+        converters(odd)
+
+
+def test_a_default_that_python_allows_and_its_type_does_not_reaches_the_skill() -> None:
+    @skill
+    def look(
+        pan: float = None,  # type: ignore[assignment]  # noqa: RUF013
+        seconds: Annotated[float, Field(gt=0)] = 0,
+        side: Literal["left", "right"] = "both",  # type: ignore[assignment]
+    ) -> SkillReturn:
+        """Look."""
+
+    bound = bind(look, {}, {})
+    assert bind_json(look, to_json(bound.values), {}).values == bound.values == {"pan": None, "seconds": 0, "side": "both"}
+    for wrong in ({"seconds": -1}, {"seconds": False}, {"side": "up"}, {"pan": "1"}):
+        with pytest.raises(ArgumentError):
+            bind_typed(look, wrong, {})
+
+
+@pytest.mark.parametrize(
+    ("about", "unit"),
+    [("s", "s"), ("m, from the wall", "m"), ("times", "times"), ("time to wait, in s", ""), ("x in the map", "")],
+)
+def test_the_first_word_of_a_description_may_be_the_unit(about: str, unit: str) -> None:
+    assert Converter(Annotated[float, Field(description=about)]).unit == unit
+
+
 def test_the_schema_tells_type_range_unit_and_default() -> None:
     schema = parameters_schema(everything)
     assert schema["properties"]["volume"] == {
@@ -334,8 +398,10 @@ def test_the_signature_shows_types_without_what_is_annotated_to_them() -> None:
 @skill
 def face(
     mood: Literal["surprised", "sleepy", "sad"] = "sad",
+    turn: Literal["clockwise", "none"] = "none",
     angle: Annotated[float, Field(ge=-180, le=180), "deg"] = 0.0,
     times: Annotated[int, Field(ge=1, le=20)] = 1,
+    tens: Annotated[int, Field(ge=0, le=100, multiple_of=10)] = 10,
     side: Literal["left", "right"] | None = None,
 ) -> SkillReturn:
     """Show something."""
@@ -376,7 +442,17 @@ def test_what_is_mended_is_still_held_to_the_limits_of_the_robot() -> None:
 
 @pytest.mark.parametrize(
     ("name", "text"),
-    [("mood", "s"), ("mood", "happy"), ("angle", "190"), ("angle", "far"), ("times", "0"), ("times", "22"), ("side", "up")],
+    [
+        ("mood", "s"),
+        ("turn", "anticlockwise"),
+        ("tens", "97"),
+        ("mood", "happy"),
+        ("angle", "190"),
+        ("angle", "far"),
+        ("times", "0"),
+        ("times", "22"),
+        ("side", "up"),
+    ],
 )
 def test_what_may_mean_anything_stays_refused(name: str, text: str) -> None:
     with pytest.raises(ArgumentError):

@@ -77,6 +77,8 @@ def test_the_channels_one_may_stop_are_shown_as_they_are_named() -> None:
     assert "ear_left, ear_right" in refusal("stop", {"channel": "wings"}, robot).message
     assert "ear_{" not in refusal("stop", {"channel": "wings"}, robot).message
     assert isinstance(mapper().map("stop", {"channel": "ear_left"}), Mapped)
+    spaced = mapper().map("stop", {"channel": " legs\n"})
+    assert isinstance(spaced, Mapped) and spaced.arguments == {"channel": "legs"}
 
 
 def test_an_enum_is_shown_by_its_value() -> None:
@@ -89,6 +91,15 @@ def test_a_duration_that_cannot_be_worked_out_is_reported_and_stops_nothing(attr
     assert rows(run) == [("drive", 0, 0, "DONE"), ("drive", 0, 2, "DONE")]
     (notice,) = run.notices
     assert "nominal_s of skill 'drive'" in notice
+
+
+def test_a_duration_that_no_number_holds_is_reported_too() -> None:
+    @robot_skill("count_up", subsystem="arm", nominal_s=lambda to: to)
+    def count_up(to: int) -> SkillReturn:
+        """Count."""
+
+    run = dry_run(f'<count_up to="1{"0" * 400}"/>', Mapper(ANY_ROBOT, SkillRegistry([count_up.__robot_skill__])))
+    assert rows(run) == [("count_up", 0, 0, "DONE")] and "nominal_s of skill 'count_up'" in run.notices[0]
 
 
 def test_text_given_as_an_attribute_comes_before_the_content() -> None:
