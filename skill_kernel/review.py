@@ -51,7 +51,7 @@ def review(name_or_path: str) -> Review:
     ]
     faults += _unknown_types(robot)
     remarks = [remark for skill in registry for remark in remarks_on(skill, body)]
-    return Review(tuple(faults), (*_far(robot), *remarks))
+    return Review(tuple(faults), (*_far(robot), *_unspoken(registry), *remarks))
 
 
 def _types(package: str) -> dict[str, Any]:
@@ -88,6 +88,18 @@ def _far(robot: RobotConfig) -> Iterator[str]:
                 f"joint '{name}' of robot '{robot.name}' reaches from {joint.lower:g} to {joint.upper:g} rad; if these are "
                 "degrees, write radians, for the safety gate enforces them as they are"
             )
+
+
+def _unspoken(registry: SkillRegistry) -> Iterator[str]:
+    """Yield a remark where the skill that plain text goes to refuses it: text comes as its content and alone."""
+    skill = registry.text_skill
+    if skill is None:
+        return
+    needed = [p.name for p in skill.signature.parameters.values() if p.default is p.empty and p.name != skill.content]
+    if skill.content is None:
+        yield f"skill '{skill.name}' is to speak plain text and takes none; annotate a parameter with Content or ContentStream"
+    elif needed:
+        yield f"skill '{skill.name}' refuses plain text, which comes without '{needed[0]}'; give that parameter a default"
 
 
 def _undeclared(skill: Skill, robot: RobotConfig) -> Iterator[str]:

@@ -21,6 +21,7 @@ PACKAGE = "ghostshell"
 
 _SOURCE = Path(__file__).resolve().parents[1]
 _NAME = r"[A-Za-z_]\w*"
+_ROS_NAME = r"[A-Za-z_][A-Za-z0-9_]*"
 _MODULE = r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*"
 _POSE_FIELD = re.compile(r"\{(x_m|y_m|yaw_deg)(:\d?(\.\d)?[fg]?)?\}")
 
@@ -37,8 +38,8 @@ def _ordered_range(value: tuple[float, float]) -> tuple[float, float]:
 
 _Module = Annotated[str, shaped(_MODULE, "not a module's dotted name")]
 _ClassPath = Annotated[str, shaped(rf"({_MODULE}:{_NAME})?", "not a class written as 'module:Class'")]
-_NodeName = Annotated[str, shaped(_NAME, "not a node's name of letters, digits and underscores")]
-_ActionName = Annotated[str, shaped(_NAME, "not an action's name of letters, digits and underscores")]
+_NodeName = Annotated[str, shaped(_ROS_NAME, "not a node's name of plain letters, digits and underscores")]
+_ActionName = Annotated[str, shaped(_ROS_NAME, "not an action's name of plain letters, digits and underscores")]
 _ActionType = Annotated[str, shaped(r"[a-z]\w*/action/[A-Z]\w*", "not an interface written as 'package/action/Name'")]
 AnswerKind: TypeAlias = Literal["stream", "first", "plan", "steps", "console"]
 _Range = Annotated[tuple[float, float], AfterValidator(_ordered_range)]
@@ -240,11 +241,14 @@ class RobotConfig(Section):
     def _imported(self, path: str, what: str) -> Any:
         module, _, name = path.partition(":")
         try:
-            return getattr(import_module(module), name)
-        except (ImportError, ValueError) as error:
-            raise RobotConfigError(f"{what} '{path}' of robot '{self.name}' cannot be imported ({error})") from error
+            found = import_module(module)
+        except (Exception, SystemExit) as error:
+            why = error if isinstance(error, ImportError) else f"{type(error).__name__}: {error}"
+            raise RobotConfigError(f"{what} '{path}' of robot '{self.name}' cannot be imported ({why})") from error
+        try:
+            return getattr(found, name)
         except AttributeError as error:
-            near = nearest(name, (one for one, kind in vars(import_module(module)).items() if isinstance(kind, type)))
+            near = nearest(name, (one for one, kind in vars(found).items() if isinstance(kind, type)))
             raise RobotConfigError(f"module '{module}' has no class '{name}' ({what} of robot '{self.name}'){near}") from error
 
     def model_path(self) -> Path:
@@ -288,7 +292,8 @@ def find_file(name_or_path: str | Path, kind: FileKind = "robot") -> Path:
         path = Path(os.path.expanduser(text))
         if is_file(path):
             return path
-        raise RobotConfigError(f"{kind} file {shown(path, 300)} does not exist")
+        why = "is a folder; name the YAML file in it" if os.path.isdir(path) else "does not exist"
+        raise RobotConfigError(f"{kind} file {shown(path, 300)} {why}")
     files = _shipped(kind if kind == "people" else f"{kind}s")
     if text in files:
         return files[text]

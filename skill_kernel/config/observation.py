@@ -11,7 +11,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field, model_validator
 
-from skill_kernel.config.sections import Positive, Section, shaped
+from skill_kernel.config.sections import Positive, Section, nearest, shaped
 
 
 class Kind(str, Enum):
@@ -264,6 +264,11 @@ def checked_fields(fields: dict[str, FieldConfig]) -> dict[str, FieldConfig]:
             needed = _INPUT[config.process.function]
             if fields[source].kind is not needed:
                 raise ValueError(f"field '{name}' needs a source of kind '{needed.value}', and '{source}' is none")
+            counted, tracked = config.process, fields[source].process
+            labels = tracked.labels if isinstance(tracked, Track) else ()
+            if isinstance(counted, CountLabel) and labels and counted.label not in labels:
+                hint = nearest(counted.label, labels, else_known=True)
+                raise ValueError(f"field '{name}' counts '{counted.label}', which '{source}' does not track{hint}")
     return fields
 
 

@@ -20,6 +20,7 @@ _WANTED = {
     "list_type": "must be a list, such as [a, b]",
     "tuple_type": "must be a list, such as [a, b]",
     "dict_type": "must hold keys with values",
+    "model_type": "must hold keys with values",
     "float_type": "must be a number",
     "float_parsing": "must be a number",
     "int_type": "must be a whole number",
@@ -80,6 +81,9 @@ def one_sentence(model: type[BaseModel], error: ValidationError) -> str:
     if first["type"] == "extra_forbidden":
         valid = _keys(model, where[:-1])
         return f"key '{key}' is unknown{nearest(where[-1], valid)} (valid here: {', '.join(valid)}){more}"
+    if first["type"] == "union_tag_not_found":
+        tag = str(first["ctx"]["discriminator"]).strip("'")
+        return f"key '{key}.{tag}' is missing{more}"
     if first["type"] == "missing":
         given = list(first["input"]) if isinstance(first["input"], Mapping) else []
         valid = _keys(model, where[:-1])

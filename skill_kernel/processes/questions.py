@@ -88,8 +88,8 @@ class OpenQuestion:
 
 
 def new_id() -> str:
-    """Return a random id of a question, which no word is taken for."""
-    return f"{secrets.randbelow(10)}{secrets.randbelow(16**3):03x}"
+    """Return a random id of a question, which no word and no number is taken for."""
+    return f"{secrets.randbelow(10)}{secrets.choice('abcdef')}{secrets.randbelow(16**2):02x}"
 
 
 class Questions:
@@ -223,7 +223,7 @@ class Questions:
 
 def named(words: Sequence[str]) -> tuple[str, str]:
     """Return the id with which an answer begins, "" for none, and the answer behind it."""
-    has_id = bool(words) and re.fullmatch(r"\d[0-9a-f]{3}", words[0].removesuffix(":")) is not None
+    has_id = bool(words) and re.fullmatch(r"[0-9][a-f][0-9a-f]{2}", words[0].removesuffix(":")) is not None
     return (words[0].removesuffix(":") if has_id else "", " ".join(words[1:] if has_id else words))
 
 

@@ -68,6 +68,7 @@ def test_a_field_is_read(tmp_path: Path) -> None:
         (changed(FIELD, "source", type=None), "'take' needs source.type"),
         (changed(FIELD, "source", type="BatteryState"), "is not an interface, such as sensor_msgs/msg/BatteryState"),
         (changed(FIELD, "process", path="a.__class__"), "is not a path such as twist.linear.x"),
+        (changed(FIELD, process={"path": "percentage"}), "key 'observation.battery.process.function' is missing"),
         (changed(FIELD, process={"function": "room"}), "'room' makes a field of kind 'text', not 'number'"),
     ],
 )
@@ -99,6 +100,28 @@ def test_a_field_is_made_only_of_a_fitting_one_above_it(tmp_path: Path) -> None:
         load(tmp_path, observation={"room": ROOM, "pose": POSE})
     with pytest.raises(RobotConfigError, match="needs a source of kind 'pose', and 'battery' is none"):
         load(tmp_path, observation={"battery": FIELD, "room": ROOM | {"source": {"field": "battery"}}})
+
+
+def test_only_what_is_tracked_can_be_counted(tmp_path: Path) -> None:
+    seen = {
+        "role": "What is seen.",
+        "kind": "objects",
+        "source": {"topic": "object_detections"},
+        "process": {"function": "track", "labels": ["person", "ball"]},
+        "max_age_s": 1.0,
+    }
+    people = {
+        "role": "How many people.",
+        "kind": "number",
+        "source": {"field": "object_detections"},
+        "process": {"function": "count", "label": "person"},
+    }
+    assert load(tmp_path, observation={"object_detections": seen, "visible_people": people})
+    wrong = people | {"process": {"function": "count", "label": "persn"}}
+    with pytest.raises(RobotConfigError, match="counts 'persn', .* does not track; did you mean 'person'"):
+        load(tmp_path, observation={"object_detections": seen, "visible_people": wrong})
+    anything = seen | {"process": {"function": "track"}}
+    assert load(tmp_path, observation={"object_detections": anything, "visible_people": wrong})
 
 
 @pytest.mark.parametrize(

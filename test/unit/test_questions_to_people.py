@@ -182,6 +182,11 @@ def test_an_answer_may_begin_with_the_id_of_its_question_and_no_word_is_one() ->
     assert named([]) == ("", "")
 
 
+@pytest.mark.parametrize("said", ["1500", "2026", "1500 mm", "3000: about", "١٢٣٤", "2000"])
+def test_a_number_is_an_answer_and_no_id(said: str) -> None:
+    assert named(said.split()) == ("", said)
+
+
 def test_a_short_answer_is_never_taken_for_a_longer_word() -> None:
     assert chosen("no", ("now", "later")) is None and chosen("lock", ("unlock", "leave")) is None
     assert chosen("yeah", ("yes", "sure")) is None and chosen("不", ("不是", "不要")) is None

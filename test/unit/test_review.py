@@ -15,7 +15,8 @@ from skill_kernel.review import Review, review
 ROOT = Path(__file__).parents[2]
 SKILLS = '''
 from typing import Annotated, Literal
-from skill_kernel import Limited, SkillReturn, robot_skill
+from pydantic import Field
+from skill_kernel import Content, Limited, SkillReturn, robot_skill
 
 LEVEL = Annotated[float, Limited("level")]
 
@@ -81,6 +82,10 @@ def test_the_robots_that_ship_are_sound(robot: str, monkeypatch: pytest.MonkeyPa
         ("lamp_skills.py", 'subsystem="led"', 'subsystem=["main", "arm"]', "the subsystem 'arm', .* known: led"),
         ("lamp.yaml", "lamp_body:Body", "lamp_body:Boddy", "no class 'Boddy' .* did you mean 'Body'"),
         ("lamp.yaml", "lamp_body:Body", "lamp_bdy:Body", "cannot be imported"),
+        ("lamp_body.py", "class Body:", "class Body", "'lamp_body:Body' of robot 'lamp' cannot be imported .SyntaxError: "),
+        ("lamp_body.py", "class Body:", "import math\nmath.pie\nclass Body:", "cannot be imported .AttributeError: .*'pie'"),
+        ("lamp_body.py", "class Body:", "raise SystemExit(1)\nclass Body:", "cannot be imported .SystemExit: 1"),
+        ("lamp_skills.py", '= "red", *', '= Field("red", max_length=5), *', "'colour' is bounded by nothing"),
         ("lamp.yaml", "subsystems:", "subsytems:", "'subsystems' is missing .is 'subsytems' meant"),
         ("lamp_skills.py", "nominal_s", "nominal", "cannot be loaded"),
         ("lamp.yaml", "limits:", "first_actions: [shin]\nlimits:", "first_actions names 'shin', .* did you mean 'shine'"),
@@ -109,6 +114,12 @@ def test_a_subsystem_that_any_text_can_name_is_no_fault(lamp: Path) -> None:
     [
         ('    """Light the LED."""\n', "", "skill 'shine' has no docstring"),
         (': Literal["red", "green"]', "", "parameter 'colour' of skill 'shine' has no type"),
+        ("=1.0)", "=1.0, speaks_text=True)", "skill 'shine' is to speak plain text and takes none; annotate a parameter"),
+        (
+            '=1.0)\ndef shine(colour: Literal["red", "green"] = "red"',
+            "=1.0, speaks_text=True)\ndef shine(text: Content, colour: str",
+            "skill 'shine' refuses plain text, which comes without 'colour'",
+        ),
         ("body.light(", "body.ligt(", "skill 'shine' uses body.ligt, which Body lacks; did you mean 'light'"),
     ],
 )

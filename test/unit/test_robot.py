@@ -64,6 +64,7 @@ def test_every_key_arrives_typed(tmp_path: Path) -> None:
         ("toys.body:Toy", "toys.body.Toy", "'module:Class'"),
         ("name: toy\n", "", "key 'name' is missing"),
         ("skills: [toys.skills]", "skills: []", "key 'skills'"),
+        ("legs: {exclusive_per_process: true, parallel: false}", "legs:", "key 'subsystems.legs': must hold keys with values"),
         ("skills: [toys.skills]", "skills: toys", "key 'skills': must be a list, such as [a, b], not 'toys'"),
         ("max_velocity: 3.0", "max_velocity: fast", "key 'joints.hip.max_velocity': must be a number, not 'fast'"),
         (GOOD, "", "must hold keys with values, but is empty"),
@@ -112,6 +113,13 @@ def test_a_robot_is_found_by_name_in_the_installed_share(tmp_path: Path, monkeyp
         find_file("tojy")
 
 
+def test_a_folder_in_the_place_of_a_file_is_told(tmp_path: Path) -> None:
+    with pytest.raises(RobotConfigError, match=f"robot file {tmp_path} is a folder; name the YAML file in it"):
+        find_file(tmp_path)
+    with pytest.raises(RobotConfigError, match="does not exist"):
+        find_file(tmp_path / "toy.yaml")
+
+
 def test_body_and_model_that_are_not_there_are_named(tmp_path: Path) -> None:
     robot = RobotConfig.load(write(tmp_path, GOOD))
     with pytest.raises(RobotConfigError, match="'toys.body:Toy' of robot 'toy' cannot be imported"):
@@ -148,6 +156,8 @@ def test_modules_beside_a_file_given_by_its_path_are_found_and_hide_no_others(
         ("{arm: {node: toys.arm, actions: {grip: toys/action/Grip}}}", "'toys.arm' is not a class written as"),
         ("{a: {actions: {grip: t/action/G}}, b: {actions: {grip: t/action/G}}}", "'a' and 'b' both serve the action 'grip'"),
         ("{arm: {actoins: {grip: t/action/G}}}", "is 'actoins' meant"),
+        ("{größe: {actions: {grip: t/action/G}}}", "'größe' is not a node's name of plain letters"),
+        ("{arm: {actions: {fuß: t/action/G}}}", "'fuß' is not an action's name of plain letters"),
     ],
 )
 def test_a_driver_that_is_declared_wrongly_is_named(tmp_path: Path, drivers: str, reason: str) -> None:
