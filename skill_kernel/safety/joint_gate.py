@@ -82,7 +82,7 @@ class JointGate(Gate):
         self._timeout_s = timeout_s
         self._measurement_timeout_s = measurement_timeout_s
         self._measured: dict[str, float] = {}
-        self._measured_at: float | None = None
+        self._measured_at: dict[str, float] = {}
         self._lost = False
         self._joints: dict[str, _Joint] = {}
         self._rests: dict[str, _Rest] = {}
@@ -95,8 +95,11 @@ class JointGate(Gate):
             joint.target = joint.output
 
     def clear_halt(self) -> None:
-        """Let commands count again; nothing moves before a new one."""
+        """Let commands count again; nothing moves before a new one. A joint that was bent meanwhile sets out from there."""
         self.halt_cause = ""
+        for name in [name for name, rest in self._rests.items() if rest.away_since is not None]:
+            self._joints.pop(name, None)
+        self._rests.clear()
 
     @property
     def silent(self) -> str:
@@ -113,13 +116,12 @@ class JointGate(Gate):
             return False
         if self._lost:
             self._lost = False
-            self._joints.clear()
-            self._measured.clear()
-            self._rests.clear()
+            for known in (self._joints, self._measured, self._measured_at, self._rests):
+                known.clear()
         for name, position in found:
             self._watch_motion(now, name, position)
         self._measured.update(found)
-        self._measured_at = now
+        self._measured_at.update((name, now) for name, _ in found)
         return True
 
     def command(self, now: float, names: Sequence[str], positions: Sequence[float]) -> Refusal | None:
@@ -170,12 +172,14 @@ class JointGate(Gate):
         return {name: joint.output for name, joint in self._joints.items()}
 
     def _watch_sensor(self, now: float) -> None:
-        if self._measured_at is None or self._measurement_timeout_s <= 0 or self._lost:
+        if not self._measured_at or self._measurement_timeout_s <= 0 or self._lost:
             return
-        silence = now - self._measured_at
+        oldest = min(self._measured_at, key=lambda name: self._measured_at[name])
+        silence = now - self._measured_at[oldest]
         if silence > self._measurement_timeout_s:
             self._lost = True
-            self.halt(f"joint_states silent for {silence:.1f} s")
+            others = any(now - at <= self._measurement_timeout_s for at in self._measured_at.values())
+            self.halt(f"joint_states silent{f' about {oldest}' if others else ''} for {silence:.1f} s")
 
     def _watch_motion(self, now: float, name: str, position: float) -> None:
         """Halt when a joint at rest goes away from its set-point: a push or a stop on its way there ends otherwise."""

@@ -209,3 +209,36 @@ def test_a_joint_that_lags_is_held_up_and_let_go_or_is_put_elsewhere_does_not_ha
     follow(made, 5.2, 1.0, lambda now, set_point: min(0.1 + 3.0 * (now - 5.2), set_point))
     follow(made, 6.2, 4.0, lambda *_: -0.8)
     assert not made.halted, made.halt_cause
+
+
+@pytest.mark.parametrize("commanded", [False, True])
+def test_a_joint_that_was_bent_while_halted_sets_out_from_there_once_that_is_cleared(commanded: bool) -> None:
+    made = gate()
+    if commanded:
+        made.command(0.0, ["knee"], [0.3])
+    follow(made, 0.0, 2.0, lambda _, set_point: set_point)
+    made.halt("somebody halts")
+
+    def stay(start: float, seconds: float) -> None:
+        for k in range(round(seconds / TICK)):
+            made.tick(start + k * TICK)
+            made.measure(start + k * TICK, ["knee", "hip"], [min(0.9, 0.2 * (start + k * TICK - 2.0)), 0.2])
+
+    stay(2.0, 8.0)
+    made.clear_halt()
+    stay(10.0, 3.0)
+    assert not made.halted, made.halt_cause
+    made.command(13.0, ["knee"], [0.0])
+    assert made.tick(13.0 + TICK)["knee"] == pytest.approx(0.9, abs=2 * 2.0 * TICK), "it leaps to the old set-point"
+
+
+def test_a_joint_that_falls_silent_while_others_go_on_halts() -> None:
+    made = gate()
+    for k in range(1, 20):
+        made.measure(k * 0.1, ["hip"], [0.2])
+        made.tick(k * 0.1)
+    assert made.halt_cause == "joint_states silent about knee for 1.1 s"
+    made.clear_halt()
+    refusal = made.command(2.0, ["knee"], [0.5])
+    assert refusal is not None and refusal.kind is RefusalKind.NOT_MEASURED
+    assert made.command(2.0, ["hip"], [0.3]) is None
