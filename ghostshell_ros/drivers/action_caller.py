@@ -243,8 +243,9 @@ class ActionCaller:
                     call.end, call.result = end, result
                     self._set(call, _State.ENDED)
 
-            goal_id = None if call.sent is None else call.sent.goal_id
-            call.sent = self._client.send(goal, on_end=ended, on_accepted=accepted, on_feedback=feedback, goal_id=goal_id)
+            goal_id, again = None if call.sent is None else call.sent.goal_id, call.sent_again
+            hears: dict[str, Any] = {"on_end": ended, "on_accepted": accepted, "on_feedback": feedback}
+            call.sent = self._client.send(goal, **hears, goal_id=goal_id, again=again)
             self._set(call, _State.SENT)
 
     @staticmethod

@@ -17,6 +17,7 @@ from ghostshell_ros.drivers.moveit import MoveIt, PlannedMotion
 from ghostshell_ros.drivers.trajectory import MotionCode
 from ghostshell_ros.runtime.goal_server import Goal
 from ghostshell_ros.runtime.node import Health, Level
+from ghostshell_ros.wire.sensing import measured
 
 SPEED = 0.5
 """Share of their largest speed at which fingers move."""
@@ -83,7 +84,7 @@ class ArmDriver(MoveJointsDriver):
 
     def on_joint_states(self, message: JointState) -> None:
         super().on_joint_states(message)
-        self.efforts.update(zip(message.name, message.effort, strict=False))
+        self.efforts.update(measured(message.name, message.effort))
 
 
 class _Gripping(JointMotion):

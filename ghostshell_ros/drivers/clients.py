@@ -29,7 +29,7 @@ from ghostshell_ros.runtime.service_client import Request, ServiceClient
 from ghostshell_ros.wire.codec import interface
 from ghostshell_ros.wire.images import to_pixels
 from ghostshell_ros.wire.qos import IMAGES, LATCHED, SENSORS
-from ghostshell_ros.wire.sensing import pose_of, scan_of, things_of
+from ghostshell_ros.wire.sensing import measured, pose_of, scan_of, things_of
 from ghostshell_ros.wire.values import ros_text
 from skill_kernel.codes import MemoryCode
 from skill_kernel.config.sections import nearest
@@ -257,7 +257,7 @@ class RosSenses:
 
     def _on_joint_states(self, message: JointState) -> None:
         # A new dict each time: readers on other threads keep the one they have.
-        self._positions = {**self._positions, **dict(zip(message.name, message.position, strict=False))}
+        self._positions = {**self._positions, **measured(message.name, message.position)}
         self._measured.set()
 
     def _on_things(self, raw: bytes) -> None:

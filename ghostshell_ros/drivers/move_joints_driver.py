@@ -18,6 +18,7 @@ from ghostshell_ros.drivers.trajectory import MotionCode, Trajectory, within
 from ghostshell_ros.runtime.goal_server import Goal
 from ghostshell_ros.runtime.lifecycle import gate_silence
 from ghostshell_ros.wire.qos import SENSORS, SET_POINTS
+from ghostshell_ros.wire.sensing import measured
 from ghostshell_ros.wire.values import seconds
 from skill_kernel.robot import RobotConfig
 
@@ -99,7 +100,7 @@ class MoveJointsDriver(Driver):
         self.unanswered += 1
 
     def on_joint_states(self, message: JointState) -> None:
-        self.measured.update(zip(message.name, message.position, strict=False))
+        self.measured.update(measured(message.name, message.position))
 
     def _on_gate(self, _: JointState) -> None:
         self.unanswered = 0

@@ -53,6 +53,8 @@ class SentGoal:
     _on_accepted: Callable[[], None] | None
     _on_feedback: Callable[[Any], None] | None
     _on_end: Callable[[GoalEnd, Any], None] | None
+    _again: bool = False
+    """True where it was sent before under the same id."""
     _cancel_wanted: bool = False
     _asked: bool = False
     accepted: bool = False
@@ -98,6 +100,8 @@ class SentGoal:
     def _responded(self, future: Future) -> None:
         if future.result().accepted:
             self._accept()
+        elif self._again:
+            self._ask()  # a server takes an id once: the first try may have arrived after all
         elif not self.accepted:
             self._end(GoalEnd.REJECTED, None)
 
@@ -178,10 +182,11 @@ class GoalClient:
         on_accepted: Callable[[], None] | None = None,
         on_feedback: Callable[[Any], None] | None = None,
         goal_id: bytes | None = None,
+        again: bool = False,
     ) -> SentGoal:
-        """Send a goal under `goal_id`, 16 bytes; under a random id when None."""
+        """Send a goal under `goal_id`, 16 bytes; under a random id when None. `again`: it was sent before under that id."""
         handle = self._handle(goal_id if goal_id is not None else uuid.uuid4().bytes)
-        sent = SentGoal(self._node, handle, on_accepted, on_feedback, on_end)
+        sent = SentGoal(self._node, handle, on_accepted, on_feedback, on_end, again)
         guarded = self._node.guarded
         future = self._client.send_goal_async(goal, guarded(sent._feedback), goal_uuid=handle.goal_id)
         future.add_done_callback(guarded(sent._responded))

@@ -2,7 +2,7 @@
 """Convert what a base measures and how it moves: lidar turns, obstacles, poses, velocities."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from geometry_msgs.msg import Twist
@@ -27,6 +27,11 @@ def points_of(message: LaserScan, laser: tuple[float, float, float]) -> Points:
     return scan_points(Scan(message.angle_min, message.angle_increment, message.ranges, *limits), laser)
 
 
+def measured(names: Sequence[str], values: Sequence[float]) -> dict[str, float]:
+    """Return what a JointState tells of each joint, by name; what is not a number was not measured."""
+    return {name: value for name, value in zip(names, values, strict=False) if math.isfinite(value)}
+
+
 def pose_of(pose: Any) -> Pose2D:
     """Return a geometry_msgs/Pose as a planar one."""
     return Pose2D(pose.position.x, pose.position.y, yaw_of(pose.orientation))
@@ -45,10 +50,12 @@ def velocity_of(message: Twist) -> Velocity:
 def things_of(message: Detection3DArray) -> Iterator[tuple[str, tuple[list[float], list[float]]]]:
     """Yield the name of each thing that is seen, position in m and orientation (w, x, y, z) of its middle.
 
-    The name is the detection's id, or where it has none the surest class.
+    The name is the detection's id, or where it has none the surest class. A pose that is not all numbers is no sight.
     """
     for thing in message.detections:
         surest = max((result.hypothesis for result in thing.results), key=lambda h: float(h.score), default=None)
         at, turned = thing.bbox.center.position, thing.bbox.center.orientation
-        if name := thing.id or (surest.class_id if surest is not None else ""):
-            yield name, ([at.x, at.y, at.z], [turned.w, turned.x, turned.y, turned.z])
+        name = thing.id or (surest.class_id if surest is not None else "")
+        position, orientation = [at.x, at.y, at.z], [turned.w, turned.x, turned.y, turned.z]
+        if name and all(map(math.isfinite, (*position, *orientation))):
+            yield name, (position, orientation)

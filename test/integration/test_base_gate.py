@@ -21,7 +21,7 @@ from flat_world import FlatWorld
 from geometry_msgs.msg import Twist, TwistStamped, Vector3
 from ghostshell.msg import ProcessArray, ProcessState
 from nav_msgs.msg import Odometry
-from sensor_msgs.msg import Joy
+from sensor_msgs.msg import Joy, LaserScan
 from std_msgs.msg import Bool, String
 from std_srvs.srv import Trigger
 
@@ -311,6 +311,17 @@ def test_a_silent_sensor_halts_for_good(plant: BasePlant, commander: Commander, 
     time.sleep(0.2)
     assert plant.halted and plant.speed == 0.0
     assert commander.call("clear_halt").success, "one measurement is enough"
+
+
+def test_a_scan_that_gives_all_rays_one_angle_counts_as_silence(plant: BasePlant, commander: Commander) -> None:
+    commander.wishes = {"in": (0.0, 0.0, 1.0)}
+    wait_until(lambda: plant.speed > 0.9, 5.0, "it turns")
+    plant.silent_scan.set()
+    scan = LaserScan(range_min=0.05, range_max=8.0, ranges=[5.0] * 90)
+    for _ in range(15):
+        plant.call_soon(plant._scan.publish, scan)
+        time.sleep(0.1)
+    assert plant.halted and "scan silent" in commander.why, commander.why
 
 
 def test_the_keyboard_drives_it_and_leaving_gives_it_back(plant: BasePlant, rig: Rig) -> None:

@@ -10,6 +10,7 @@ from std_msgs.msg import Float64MultiArray
 from ghostshell_ros.runtime.node import Health, Level, RuntimeNode
 from ghostshell_ros.runtime.service_client import ServiceClient
 from ghostshell_ros.wire.qos import SENSORS, SET_POINTS
+from ghostshell_ros.wire.sensing import measured
 
 ASK_S, ANSWER_S = 1.0, 0.8
 """Time between two questions for the controller's joints, and for the answer."""
@@ -62,9 +63,7 @@ class JointForwarder(RuntimeNode):
         return f"joint '{missing[0]}' of {self.controller} was not measured: is it in joint_states?" if missing else ""
 
     def _on_states(self, message: JointState) -> None:
-        self._measured.update(
-            (name, position) for name, position in zip(message.name, message.position, strict=False) if math.isfinite(position)
-        )
+        self._measured.update(measured(message.name, message.position))
 
     def _on_command(self, message: JointState) -> None:
         if complaint := self._complaint():

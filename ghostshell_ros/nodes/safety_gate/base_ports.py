@@ -172,7 +172,8 @@ class BasePorts:
         return self.gate.believes(node.steady_now(), sensor, seconds(message.header.stamp), node.now_s())
 
     def _on_scan(self, message: LaserScan) -> None:
-        angles = math.isfinite(message.angle_min) and math.isfinite(message.angle_increment)
+        step = message.angle_increment
+        angles = math.isfinite(message.angle_min) and math.isfinite(step) and (step != 0.0 or len(message.ranges) < 2)
         limits = math.isfinite(message.range_min) and message.range_max > message.range_min
         if not (angles and limits and any(distance == distance for distance in message.ranges)):
             text = "a scan without measured ranges, angles or limits counts as silence: is the laser covered or broken?"
