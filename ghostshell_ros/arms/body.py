@@ -6,6 +6,7 @@ import math
 import threading
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import TypeAlias
 
 import numpy as np
@@ -147,18 +148,20 @@ class ArmBody:
                 self._open_for(space)
                 return side.manipulator.put(space, q)
 
-            def missed() -> str:
-                there = self.around.space_of(thing) == space
+            def missed(*, seen: bool = False) -> str:
+                there = (seen or thing in self._senses.things()) and self.around.space_of(thing) == space
                 return "" if there else f"{thing} was let go, but nobody sees it in {space}; look where it lies"
 
             done = self._perform([full], plan, stop, f"put {thing} into {space}", missed)
-            return self._out_of_the_way(done, stop, missed)
+            return self._out_of_the_way(done, stop, partial(missed, seen=True))
 
     def swing(self, door: str, share: float, stop: StopEvent) -> SkillReturn:
         """Bring a door or drawer to a share of its way: 0 is shut, 1 open."""
         wished = "open" if share >= OPENED else "shut"
 
-        def missed() -> str:
+        def missed(*, seen: bool = False) -> str:
+            if not (seen or door + HANDLE in self._senses.things()):
+                return f"nobody sees {door} now; look how far it is open"
             now = self.around.share_open(door)
             there = now >= OPENED if share >= OPENED else now <= SHUT
             return "" if there else f"{door} is {now:.0%} open; the hand slipped off, or something blocks it"
@@ -168,7 +171,7 @@ class ArmBody:
 
         with self._busy:
             done = self._with_empty_hand(plan, stop, f"{door} is {wished}", door + HANDLE, missed)
-            return self._out_of_the_way(done, stop, missed)
+            return self._out_of_the_way(done, stop, partial(missed, seen=True))
 
     def draw_in(self, stop: StopEvent) -> SkillReturn:
         """Bring the arms to rest, with what is held."""

@@ -17,6 +17,7 @@ from ghostshell_ros.runtime.node import Health, Level
 from ghostshell_ros.wire.values import yaw_of
 from skill_kernel.config.sections import nearest
 from skill_kernel.safety.base_gate import Velocity
+from skill_kernel.safety.plausibility import JUMP_M, JUMP_RAD
 
 PROGRESS_M = 0.02
 """Progress that a move has to make within `stall_s`."""
@@ -101,6 +102,10 @@ class _Drive(Move):
         driver = self.driver
         assert driver.pose is not None
         wish = self._motion.step(driver.pose)
+        way, turn = self._motion.off
+        if wish is None and (way > JUMP_M or turn > JUMP_RAD):
+            text = f"odometry tells of a place {way:.2f} m and {turn:.2f} rad from where the move was to end: it has jumped"
+            raise DriverRefusal(Drive.Goal.ODOMETRY_LOST, text)
         if wish is not None and self._stall.stalled(now, self._motion.left):
             moved = self._motion.moved
             done = f"moved {moved.x:.2f} m ahead, {moved.y:.2f} m left, turned {moved.yaw:.2f} rad"

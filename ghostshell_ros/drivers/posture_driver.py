@@ -94,6 +94,8 @@ class _Posture(Job):
 
     def _in_posture(self, now: float, wished: str) -> bool:
         driver = self.driver
+        if not driver.count_publishers("posture_state"):
+            driver.state = ""  # who told it has gone
         if driver.state == wished and now - driver.held_at > STATE_S:
             return True
         if now > self.begun_at + driver.posture_s:

@@ -142,6 +142,12 @@ class DriveMotion:
         way = 0.0 if self._there else math.hypot(self._goal[0] - self.moved.x, self._goal[1] - self.moved.y)
         return way + (0.0 if self._turned_there else 0.3 * abs(self._turn - self._heading))
 
+    @property
+    def off(self) -> tuple[float, float]:
+        """Return how far the base is from the end of the move, in m and rad; 0 for what the move does not ask for."""
+        way = math.hypot(self._goal[0] - self.moved.x, self._goal[1] - self.moved.y) if self._way > 1e-6 else 0.0
+        return way, abs(self._turn - self._heading) if abs(self._turn) > 1e-6 else 0.0
+
     def step(self, pose: Pose2D) -> Velocity | None:
         """Return the velocity to wish for at `pose`, or None when the move is done."""
         self._start = self._start or pose

@@ -20,6 +20,7 @@ from driver_kit import DriverKit
 from flat_world import FlatWorld
 from geometry_msgs.msg import Twist
 from nav_msgs.msg import OccupancyGrid, Path
+from std_msgs.msg import String
 from std_srvs.srv import Trigger
 
 from bench.clearing import Clearing
@@ -96,7 +97,9 @@ def made(request: pytest.FixtureRequest, ros: None, tmp_path_factory: pytest.Tem
     with NodeHost([plant, robot]) as host:
         host.start()
         processes.start("safety_gate", f"robot:={file}", "measurement_timeout_s:=3.0")
-        base_drivers = processes.start("drivers", f"robot:={file}", "blocked_s:=3.0", "no_path_s:=1.0", "stall_s:=1.0")
+        base_drivers = processes.start(
+            "drivers", f"robot:={file}", "blocked_s:=3.0", "no_path_s:=1.0", "stall_s:=1.0", "posture_s:=3.0"
+        )
         try:
             wait_until(lambda: plant.halted is False, 15.0, "the gate says that it is not halted")
 
@@ -150,6 +153,15 @@ def test_a_move_is_done_when_the_base_is_at_rest_and_fails_where_it_rolls_on(rig
         assert result.error_code == CallCode.DEADLINE and "still moves" in result.error_msg, result
     finally:
         rig.plant.carried = 0.0
+
+
+@legged_only
+def test_a_move_past_whose_end_odometry_jumps_is_not_said_to_be_done(rig: Rig) -> None:
+    call = rig.pool.submit(rig.drive, distance=1.5)
+    wait_until(lambda: rig.plant.world.x > 0.2, 3.0, "it moves")
+    rig.plant.world.x += 3.0
+    result = call.result(3.0)
+    assert result.error_code == 441 and "it has jumped" in result.error_msg, result
 
 
 def test_a_wall_in_the_way_is_a_failure_with_a_reason_in_bounded_time(rig: Rig) -> None:
@@ -282,6 +294,21 @@ def test_postures_are_waited_for_and_attitudes_are_for_a_standing_body(rig: Rig)
     assert rig.plant.attitudes[-1].y == pytest.approx(0.0, abs=0.01), "a base keeps its attitude, but it is to sit level"
     assert drivers.set_posture("stand", stop=stop, pitch=0.2).ok and drivers.set_posture("", stop=stop).ok
     wait_until(lambda: rig.plant.attitudes[-1].y == pytest.approx(0.0, abs=0.01), 1.0, "level again")
+
+
+@legged_only
+def test_a_posture_of_which_nobody_tells_any_more_is_not_said_to_be_taken(rig: Rig) -> None:
+    drivers, plant, stop = rig.robot.drivers, rig.plant, threading.Event()
+    assert drivers.set_posture("stand", stop=stop).ok
+    plant.call_soon(plant.destroy_publisher, plant._state)
+    time.sleep(0.5)
+    try:
+        result = drivers.set_posture("stand", stop=stop)
+        assert result.error_code == 462 and "no posture_state was heard" in result.error_msg, result
+    finally:
+        plant._state = plant.create_publisher(String, "posture_state", LATCHED)
+        plant._state.publish(String(data=plant.posture))
+    wait_until(lambda: drivers.set_posture("stand", stop=stop).ok, 10.0, "it is heard again")
 
 
 @legged_only

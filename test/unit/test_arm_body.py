@@ -20,6 +20,8 @@ from ghostshell_ros.arms.scenery import Scenery
 from ghostshell_ros.arms.surroundings import Surroundings
 from skill_kernel import SkillReturn
 
+pytestmark = pytest.mark.component
+
 ROOT = Path(__file__).resolve().parents[2]
 SMALL = ("apple", "orange", "hamburger", "green_medication", "red_medication", "cup", "vitamins")
 DRAWERS = ("drawer_top", "drawer_middle")
@@ -222,6 +224,26 @@ def test_a_thing_nobody_sees_where_it_was_put_is_not_said_to_be_there(moved: Arm
     after(moved, moved.sent + 4, lambda: moved.put("apple", 2.0, 0.0, 0.04))
     result = moved.body.put("table", moved.stop)
     assert not result.ok and result.message == "apple was let go, but nobody sees it in table; look where it lies"
+
+
+def test_a_thing_that_nobody_sees_once_it_was_let_go_is_not_said_to_be_there(moved: ArmSim) -> None:
+    def lose() -> None:
+        moved.put("apple", 2.0, 0.0, 0.04)
+        moved.hidden.add("apple")
+
+    assert moved.body.pick("apple", "table", moved.stop).ok
+    after(moved, moved.sent + 4, lose)
+    result = moved.body.put("table", moved.stop)
+    assert not result.ok and result.message == "apple was let go, but nobody sees it in table; look where it lies"
+
+
+def test_a_drawer_that_was_seen_open_and_is_not_seen_now_is_not_said_to_be_open(moved: ArmSim) -> None:
+    moved.set_door("drawer_top", 1.0)
+    moved.body._look()
+    moved.set_door("drawer_top", 0.0)
+    moved.hidden.add("drawer_top_handle")
+    result = moved.body.swing("drawer_top", OPEN, moved.stop)
+    assert not result.ok, result
 
 
 def test_a_drawer_that_moves_while_the_arm_draws_in_is_told(moved: ArmSim) -> None:

@@ -16,6 +16,9 @@ from ghostshell_ros.drivers.speech import phrases
 from ghostshell_ros.drivers.tunes import TUNES
 from ghostshell_ros.robots.coco.skills import head, sound
 from skill_kernel.skills.arguments import bind, unknown_limits
+from skill_kernel.skills.drivers import DriverResult
+
+pytestmark = pytest.mark.component
 
 FUNCTIONS = {
     "spider_stand": ("posture", "duration"),
@@ -268,6 +271,22 @@ def test_music_plays_once_or_until_the_reset() -> None:
     assert once.result.ok and once.seconds == pytest.approx(TUNES["happy"].duration_s, abs=0.1)
     looped = sim.run("play_bgm", name="happy", until_reset=True, stop_after=30)
     assert looped.seconds == pytest.approx(30, abs=0.1)
+
+
+@pytest.mark.parametrize(("skill", "way"), [("spider_run_distance", {"distance": 20.0}), ("spider_rotate", {"angle": 90.0})])
+def test_a_way_on_which_the_steps_bring_it_nowhere_is_not_said_to_be_done(skill: str, way: dict[str, float]) -> None:
+    sim = CocoSim()
+    sim.drivers.move_joints = lambda **_: DriverResult(True)
+    result = sim.run(skill, **way).result
+    assert not result.ok and " 0" in result.message and "is it held, or does it slip?" in result.message, result
+
+
+@pytest.mark.parametrize(("skill", "wish"), [("spider_sit", {"style": "normal"}), ("head_pose", {"yaw": 40.0})])
+def test_a_posture_to_which_the_joints_do_not_come_is_not_said_to_be_taken(skill: str, wish: dict[str, object]) -> None:
+    sim = CocoSim()
+    sim.drivers._command = lambda _: None
+    result = sim.run(skill, **wish).result
+    assert not result.ok and "did not come within" in result.message, result
 
 
 def test_what_is_left_of_a_walk_or_a_turn_after_a_pause() -> None:

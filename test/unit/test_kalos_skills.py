@@ -214,6 +214,17 @@ def test_it_stands_up_before_the_first_walk_and_after_sitting_only() -> None:
     ]
 
 
+def test_a_base_that_has_not_followed_is_told_to_stand_before_the_next_walk() -> None:
+    kalos = Kalos()
+    assert kalos.run("move_forward").ok
+    drive = kalos.drivers.drive
+    kalos.drivers.drive = lambda **_: DriverResult(False, 444, "the base has not followed: does it stand?")
+    assert not kalos.run("move_forward").ok
+    kalos.drivers.drive = drive
+    kalos.drivers.calls.clear()
+    assert kalos.run("move_forward").ok and kalos.drivers.calls[0][:2] == ("posture", "stand")
+
+
 def test_a_nod_that_is_stopped_ends_level() -> None:
     kalos = Kalos()
     result = kalos.run("nod", stop_at=1.6)

@@ -23,6 +23,9 @@ REJOIN_M = 0.6
 CLOSE_TO_COMMAND_RAD = 0.2
 """Distance from its last set-point within which a joint carries on from it, else from where it was measured."""
 
+THERE_RAD = 0.2
+"""A joint has come to a posture that is so near: servos lag and sag by less."""
+
 Percent = Annotated[float, Field(ge=0, le=100, description="%")]
 Seconds = Annotated[float, Field(ge=0, le=600, description="s"), Limited("duration_s")]
 Times = Annotated[int, Field(ge=1, le=100, description="times"), Limited("repetitions")]
@@ -85,10 +88,10 @@ class CocoBody:
             pose[joint] = commanded if commanded is not None and near else value
         return pose
 
-    def play(self, trajectory: Trajectory, stop: StopEvent) -> DriverResult:
-        """Play a trajectory. Blocks; ends within 0.2 s of `stop`."""
+    def play(self, trajectory: Trajectory, stop: StopEvent, tolerance: float = 0.0) -> DriverResult:
+        """Play a trajectory. Blocks; ends within 0.2 s of `stop`. With a `tolerance` [rad] it fails short of its end."""
         played = joint_trajectory(trajectory.joints, trajectory.times_s, trajectory.positions)
-        result = self.move_joints(trajectory=played, stop=stop)
+        result = self.move_joints(trajectory=played, goal_tolerance=tolerance, stop=stop)
         for joint in trajectory.joints:
             self._commanded.pop(joint, None)
         if result.ok:
@@ -98,7 +101,7 @@ class CocoBody:
     def move(self, goal: Mapping[str, float], seconds: float, stop: StopEvent) -> DriverResult:
         """Move some joints smoothly to an angle each."""
         joints = tuple(goal)
-        return self.play(motions.move(self.pose(joints), [(seconds, goal)], joints), stop)
+        return self.play(motions.move(self.pose(joints), [(seconds, goal)], joints), stop, THERE_RAD)
 
     def stay(self, joints: Sequence[str], seconds: float, stop: StopEvent) -> DriverResult:
         """Keep joints where they are for a time, on the drivers' clock."""
@@ -119,7 +122,11 @@ class CocoBody:
         pose = self.pose()
         if motions.is_standing(pose):
             return DriverResult(ok=True)
-        return self.play(motions.change_to(motions.STAND["normal"], pose), stop)
+        return self.change_to(motions.STAND["normal"], stop)
+
+    def change_to(self, posture: motions.Pose, stop: StopEvent) -> DriverResult:
+        """Stand up, sit down or change how; fails where the legs do not come there."""
+        return self.play(motions.change_to(posture, self.pose()), stop, THERE_RAD)
 
     def legs(self, trajectory: Trajectory, stop: StopEvent) -> DriverResult:
         """Play a leg trajectory; if that is stopped in between, put all feet down."""
@@ -146,7 +153,7 @@ class CocoBody:
             done = seen_from(start, now).x if start and now else done + aim * _share(result)
             if not result.ok:
                 return result, done
-        return DriverResult(ok=True), done
+        return _brought(abs(distance - done) <= WALK_TOLERANCE_M), done
 
     def turn(self, angle: float, stop: StopEvent) -> tuple[DriverResult, float]:
         """Turn on the spot by `angle` rad, left positive.
@@ -165,7 +172,7 @@ class CocoBody:
             done, before = done + step, now
             if not result.ok:
                 return result, done
-        return DriverResult(ok=True), done
+        return _brought(abs(angle - done) <= TURN_TOLERANCE_RAD), done
 
 
 def wait_for_reset(stop: StopEvent) -> None:
@@ -181,6 +188,11 @@ def _course_error(start: Pose2D, now: Pose2D, way: float) -> float:
     """
     here = seen_from(start, now)
     return here.yaw + way * math.atan2(here.y, REJOIN_M)
+
+
+def _brought(there: bool) -> DriverResult:
+    """Return the end of a walk or turn whose steps were all made, by whether they brought it there."""
+    return DriverResult(there, error_msg="" if there else "its steps do not bring it there: is it held, or does it slip?")
 
 
 def _share(result: DriverResult) -> float:

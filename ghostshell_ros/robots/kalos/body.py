@@ -109,7 +109,7 @@ class KalosBody:
         while control.go_on():
             result = self._upright(control)
             if result.ok:
-                result = _yielded(self.navigate_to(stop=control, **goal), control)
+                result = self._went(self.navigate_to(stop=control, **goal), control)
             if not result.cancelled:
                 return result
         return DriverResult(False, cancelled=True)
@@ -153,7 +153,12 @@ class KalosBody:
             return result, 0.0
         before = self.senses.odometry()
         result = self.drive(stop=control, **way)
-        return _yielded(result, control), _moved(axis, result, before, self.senses.odometry())
+        return self._went(result, control), _moved(axis, result, before, self.senses.odometry())
+
+    def _went(self, result: DriverResult, control: Control) -> DriverResult:
+        """Return how a way ended. After one that failed it may have fallen or lie: it is told to stand before the next."""
+        self._standing = result.ok or result.cancelled
+        return _yielded(result, control)
 
     def _upright(self, stop: StopEvent) -> DriverResult:
         return DriverResult(True) if self._standing else self.posture("stand", stop)

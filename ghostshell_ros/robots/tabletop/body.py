@@ -2,6 +2,7 @@
 """Give the skills at the table their body: an arm that knows where blocks and bowls are and puts one on another."""
 
 import math
+from functools import partial
 
 import numpy as np
 
@@ -90,7 +91,9 @@ class TabletopBody(ArmBody):
         def spot() -> Vector:
             return np.array([x, y, self._top((x, y), thing) + float(self.around.half_size(thing)[2]) + ABOVE_M])
 
-        def missed() -> str:
+        def missed(*, seen: bool = False) -> str:
+            if not (seen or thing in self._senses.things()):
+                return f"the {first} was let go, but nobody sees it; look where it lies"
             at = self.around.position(thing)
             away = math.dist(at[:2], (x, y))
             return "" if away < MISSED_M else f"the {first} was let go, but lies {away:.2f} m away from where it was to be"
@@ -98,7 +101,7 @@ class TabletopBody(ArmBody):
         done = self._perform(
             [full], lambda side, q: side.manipulator.put_at([spot()], where, q), stop, f"put the {first} there", missed
         )
-        return self._out_of_the_way(done, stop, missed)
+        return self._out_of_the_way(done, stop, partial(missed, seen=True))
 
     def _place(self, second: str | list[float]) -> Point:
         """Return where something is to be put, in the world [m]."""

@@ -129,7 +129,7 @@ def spider_body_lean(
 
 
 def _posture(body: CocoBody, goal: Pose, duration: float, stop_evt: Event, until_reset: bool, what: str) -> SkillReturn:
-    result = body.play(motions.change_to(goal, body.pose()), stop_evt)
+    result = body.change_to(goal, stop_evt)
     if result.ok:
         result = body.stay(motions.JOINTS, duration - motions.MOVE_S, stop_evt)
         if result.ok and until_reset:
