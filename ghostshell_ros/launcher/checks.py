@@ -85,7 +85,7 @@ class Start:
 
     def _faults_of_name(self, environment: Mapping[str, str]) -> Iterator[str]:
         name, kind, argument = self.robot_name.strip("/"), *(("team", "team") if self.team else ("robot", "robot_name"))
-        if not is_namespace(name):
+        if name != self.robot_name or not is_namespace(name):
             yield f"{argument} is '{self.robot_name}'; it must be of letters, digits and underscores, no digit first"
         if fault := fault_of_domain(environment):
             yield fault

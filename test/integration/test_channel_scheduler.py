@@ -16,7 +16,7 @@ from ghostshell.msg import CallEvent as CallMessage
 from ghostshell.srv import Interrupt
 from kernel_robot import ROBOT_YAML
 
-from ghostshell_ros.nodes.channel_scheduler.node import MAX_CHARS, MAX_PROCESSES
+from ghostshell_ros.nodes.channel_scheduler.node import MAX_CHARS, MAX_PROCESSES, ChannelScheduler
 from ghostshell_ros.runtime.goal_server import Goal, GoalServer
 from ghostshell_ros.runtime.node import RuntimeNode
 from ghostshell_ros.wire.events import read_events
@@ -140,3 +140,15 @@ def test_a_process_too_many_is_refused_and_takes_no_other_one_s_place(kernel: Ke
     kernel.say((FunctionToken.SELF_CONTAINED, "clock_now"), (FunctionToken.END, ""), process="more", stream="again")
     wait_until(lambda: len(kernel.goals) == MAX_PROCESSES + 1, 5.0, "there is room again")
     kernel.call_soon(kernel.goals[-1].succeed, ExecuteSkill.Result(outcome=CallMessage.DONE))
+
+
+def test_of_very_many_streams_of_a_process_those_of_long_ago_are_forgotten(ros: None) -> None:
+    node = ChannelScheduler()
+    try:
+        for n in range(1200):
+            node._token(FunctionToken(process_id="p", stream_id=f"s{n}", kind=FunctionToken.END))
+        process = node._process("p")
+        assert len(process.next_seq) <= 1000 and len(process.characters) <= 1000 and "s1199" in process.next_seq
+    finally:
+        node.close()
+        node.destroy_node()

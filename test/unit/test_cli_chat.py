@@ -3,7 +3,14 @@
 
 from __future__ import annotations
 
+import os
+import pty
+import queue
+import signal
 import stat
+import subprocess
+import sys
+import termios
 import threading
 from pathlib import Path
 from types import SimpleNamespace
@@ -16,7 +23,7 @@ from ghostshell_ros.cli import chat
 from ghostshell_ros.cli.chat import Conversation, _run, completions, history, history_file
 from ghostshell_ros.cli.run_view import RunView
 from ghostshell_ros.cli.skills import phrases_of, skill_of
-from ghostshell_ros.cli.teleop import Keyboard, goes_on
+from ghostshell_ros.cli.teleop import SILENT, AskedOfGate, Keyboard, goes_on
 from ghostshell_ros.nodes.skill_kernel.node import _info
 from planners.prompts.prompt import declared
 from skill_kernel.robot import RobotConfig
@@ -127,6 +134,33 @@ def test_a_stop_word_is_heard_while_a_command_waits_for_its_answer(obeyed: list[
     answered.set()
 
 
+@pytest.mark.parametrize(("confirmed", "status"), [(True, 0), (False, 1)])
+def test_a_chat_ends_when_it_is_known_whether_a_halt_through_ros_was_confirmed(
+    confirmed: bool, status: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(chat.halt_door, "halt", lambda *_: None)
+    talk: Any = conversation([])
+    told: list[str] = []
+    halting: Any = SimpleNamespace(asking=False, halt=lambda cause: setattr(halting, "asking", True))
+    inbox: Any = queue.Queue()
+    answers = threading.Timer(0.2, lambda: (setattr(halting, "asking", not confirmed), talk._unconfirmed()))
+    about = {"inbox": inbox, "running": [], "sent": [], "halting": halting, "heard_s": 0.0}
+    for name, value in about.items():
+        setattr(talk.client, name, value)
+    talk.client.call_soon, talk.client.call_later = lambda work, *args: work(*args), lambda delay_s, work: answers.start()
+    talk.say = told.append
+    talk._screen.refresh = lambda waiting: None
+    lines = iter(["stop"])
+
+    def read() -> str:
+        for line in lines:
+            return line
+        raise EOFError
+
+    assert talk.hold(read) == status and len(told) == 1
+    assert ("halted" in told[0]) is confirmed
+
+
 def test_a_signal_ends_the_chat_also_from_within_a_command(obeyed: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(chat, "_run", _run)
     monkeypatch.setattr("ghostshell_ros.cli.main.app", lambda words: chat._leave(15))
@@ -202,6 +236,28 @@ def test_j_and_l_move_sideways_and_the_speed_is_told() -> None:
         assert keyboard.press(key, 0.0) == "" and keyboard.velocity(0.1) == (0.0, lateral, 0.0)
     keyboard.press("+", 0.0)
     assert keyboard.shown() == "0.50 m/s, 1.00 rad/s"
+
+
+def test_what_the_gate_refuses_or_does_not_answer_is_told_once() -> None:
+    answered = lambda **said: SimpleNamespace(done=lambda: True, result=lambda: SimpleNamespace(**said))  # noqa: E731
+    of_gate = AskedOfGate()
+    of_gate.add(answered(success=True, message="halted"), 0.0, "silent")
+    of_gate.add(answered(success=False, message="only safety may clear that"), 0.0, "silent")
+    of_gate.add(SimpleNamespace(done=lambda: False), 0.0, SILENT["halt"])
+    assert of_gate.news(0.1) == ["only safety may clear that"] and of_gate.news(0.9) == []
+    (lost,) = of_gate.news(1.1)
+    assert "NO GATE HAS CONFIRMED THE HALT" in lost and of_gate.news(2.0) == []
+
+
+def test_a_signal_leaves_the_terminal_as_it_was() -> None:
+    ours, theirs = pty.openpty()
+    before = termios.tcgetattr(theirs)
+    program = "import os, signal; from ghostshell_ros.cli.teleop import _raw_terminal\n"
+    program += "with _raw_terminal():\n    os.kill(os.getpid(), signal.SIGTERM)"
+    ended = subprocess.run([sys.executable, "-c", program], stdin=theirs, timeout=60.0, check=False)
+    assert ended.returncode == 128 + signal.SIGTERM and termios.tcgetattr(theirs) == before
+    os.close(ours)
+    os.close(theirs)
 
 
 def test_what_lives_goes_on_when_the_base_is_given_back() -> None:

@@ -3,9 +3,16 @@
 
 from __future__ import annotations
 
+import queue
+from contextlib import nullcontext
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
+from ghostshell.msg import Observation
+
+from ghostshell_ros.cli import watch
+from ghostshell_ros.cli.run_view import RunView
 from ghostshell_ros.cli.say import _running, _table
 
 
@@ -30,6 +37,47 @@ def process(**fields: Any) -> SimpleNamespace:
         "cost_usd": -1.0,
     }
     return SimpleNamespace(**{**given, **fields})
+
+
+def test_who_follows_an_observation_is_told_that_none_comes_any_more(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    coming = iter([Observation(), None])
+
+    def received(*_: Any) -> Any:
+        for message in coming:
+            return message
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(watch, "received", received)
+    monkeypatch.setattr(watch, "spun", nullcontext)
+    watch.observe("coco", 7.0, follow=True)
+    assert "no observation has come for 7 s: what stands above is old" in capsys.readouterr().err
+
+
+def test_who_watches_is_told_that_the_robot_has_gone_and_come_again(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    there = iter([["coco"], [], [], ["coco"]])
+
+    def robots_of(_: Any) -> list[str]:
+        for found in there:
+            return found
+        raise KeyboardInterrupt
+
+    living = process(stamp=SimpleNamespace(sec=100, nanosec=0))
+    inbox: Any = queue.Queue()
+    inbox.put(("processes", SimpleNamespace(processes=[living])))
+    listener = SimpleNamespace(inbox=inbox, now_s=lambda: 112.0)
+    monkeypatch.setattr(watch, "robots_of", robots_of)
+    monkeypatch.setattr(watch, "GONE_S", 0.0)
+    monkeypatch.setattr(watch, "spun", lambda _: nullcontext(listener))
+    seen: list[RunView] = []
+    monkeypatch.setattr(watch, "RunView", lambda: seen.append(RunView()) or seen[0])
+    watch.watch("coco", lines=True)
+    said = capsys.readouterr().out
+    assert said.index("'coco' is not there any more") < said.index("'coco' is there again") and said.count("any more") == 1
+    assert "walk 3 m forward" in said and seen[0].waiting(113.0) == "", "nothing of it is shown as if it went on"
 
 
 def test_a_process_is_a_line_that_fits_and_why_it_waits_stands_below() -> None:

@@ -23,6 +23,8 @@ from ghostshell_ros.launcher import LaunchError, checks, describe
 from ghostshell_ros.launcher.checks import Start
 from skill_kernel.review import Review
 
+pytestmark = pytest.mark.component
+
 ROOT = Path(__file__).parents[2]
 COCO = Start("coco", "coco")
 KITCHEN = Start(robot_name="kitchen", team="kitchen")
@@ -40,6 +42,7 @@ def test_a_sound_robot_may_be_launched() -> None:
         (Start("coko", "x"), {}, "there is no robot 'coko'; did you mean 'coco'"),
         (Start("coco", "9x"), {}, "robot_name is '9x'"),
         (Start("coco", "''"), {}, "robot_name is"),
+        (Start("coco", "/coco"), {}, "robot_name is '/coco'"),
         (Start("coco", "coco", model="gpt"), {}, "'gpt' names no model"),
         (Start("coco", "coco", fast_model="offlin"), {}, "did you mean 'offline'"),
         (Start("coco", "coco", model="openai:gpt-4.1"), {}, "set the environment variable OPENAI_API_KEY"),

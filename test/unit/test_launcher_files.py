@@ -529,6 +529,20 @@ def test_the_planners_model_is_not_the_detectors(environment: Mapping[str, str])
     assert own["object_detector"]["/**/object_detector"]["ros__parameters"]["model"] == ""
 
 
+@pytest.mark.parametrize("composed", ["true", "false"])
+def test_the_detector_is_told_whose_eyes_it_looks_through(environment: Mapping[str, str], composed: str) -> None:
+    specs = describe("robot", {"robot": "coco", "robot_name": "desk", "detector": "true", "composed": composed}, environment)
+    (detector,) = (spec for spec in specs if "object_detector" in " ".join((*executables([spec]), *words(spec)[1].split())))
+    told = []
+    for option, file in itertools.pairwise(detector.command):
+        if option == "--params-file" and isinstance(file, InlineParameters):
+            told.append(file.values)
+        elif option == "--params-file":
+            sections = yaml.safe_load(Path(str(file)).read_text(encoding="utf-8"))
+            told += [section["ros__parameters"] for name, section in sections.items() if name.endswith("/object_detector")]
+    assert [values["robot"] for values in told if "robot" in values][-1] == "coco"
+
+
 def test_two_robots_have_one_memory_between_them(environment: Mapping[str, str]) -> None:
     nodes = composed_nodes(describe("two_robots", {}, environment))
     assert ["memory" in of_one for of_one in nodes] == [True, False]

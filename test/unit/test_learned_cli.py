@@ -64,6 +64,16 @@ def test_a_lesson_is_listed_shown_tried_confirmed_and_taken_back(folder: Path) -
     assert "revoked" in run(folder, "show", "1").output and ": a joke" in run(folder, "show", "1").output
 
 
+def test_a_list_says_that_all_were_taken_back(folder: Path) -> None:
+    assert [run(folder, "revoke", number).exit_code for number in ("1", "2")] == [0, 0]
+    assert "2 were taken back" in run(folder, "list").output and "taken back" not in run(folder, "list", "--all").output
+
+
+def test_a_file_that_cannot_be_written_is_named(folder: Path) -> None:
+    told = run(folder, "export", str(folder / "nowhere" / "lessons.jsonl"))
+    assert told.exit_code == 2 and "lessons.jsonl cannot be written (No such file or directory)" in told.output
+
+
 def test_functions_are_shown_to_who_confirms_them_whatever_the_text_says(folder: Path) -> None:
     store = Store(folder / "memory" / "memory.sqlite3")
     hidden = Proposal(">>> wait_for_trigger()\n'bow'\n>>> bow()", "no", Level.PLAN, routines=("def bow():\n    dance()",))

@@ -3,7 +3,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -14,7 +17,10 @@ from rclpy.serialization import serialize_message
 from bench.recording.run_writer import RunWriter
 from bench.recording.topics import TOPICS, definition, qos_text
 from ghostshell_ros.cli.prescriptions import observations_in
+from ghostshell_ros.nodes.dashboard import serving
+from ghostshell_ros.nodes.dashboard.access import Visitor
 from ghostshell_ros.nodes.dashboard.recordings import MARK, recordings, replayed, replayed_apart
+from ghostshell_ros.nodes.dashboard.state import PageState, RobotPage
 from ghostshell_ros.wire.values import time_message
 from skill_kernel.observation.records import recorded
 
@@ -92,6 +98,31 @@ def test_a_process_of_its_own_makes_the_same_pages_and_says_what_is_wrong(tmp_pa
     assert {name: page.render(0.0) for name, page in apart.items()} == {n: page.render(0.0) for n, page in here.items()}
     with pytest.raises(ValueError, match=r"there is no recording none\.mcap"):
         replayed_apart(tmp_path, "none.mcap")
+
+
+def test_the_recording_that_was_chosen_last_is_shown_however_long_another_takes(monkeypatch: pytest.MonkeyPatch) -> None:
+    loading: list[Callable[[], None]] = []
+    node: Any = SimpleNamespace(
+        state=PageState(),
+        robots={},
+        access=None,
+        data=Path(),
+        work=SimpleNamespace(submit=lambda work, *args: loading.append(partial(work, *args))),
+        call_soon=lambda work: work(),
+    )
+    monkeypatch.setattr(serving, "replayed_apart", lambda _, name: {f"{MARK}{name}": RobotPage(recorded=True)})
+    told: dict[str, bool] = {}
+    made = serving.Serving(node)
+    for act, name in (("replay", "long.mcap"), ("replay", "short.mcap")):
+        made._act(Visitor(None), act, "kalos", {"name": name}, {}, lambda ok, _, name=name: told.update({name: ok}))
+    loading[1]()
+    loading[0]()
+    assert told == {"short.mcap": True, "long.mcap": False}
+    assert [*node.state.robots] == [f"{MARK}short.mcap"] and node.state.replaying == "short.mcap"
+    made._act(Visitor(None), "replay", "kalos", {"name": "long.mcap"}, {}, lambda *_: None)
+    made._act(Visitor(None), "live", "kalos", {}, {}, lambda *_: None)
+    loading[2]()
+    assert not node.state.robots and node.state.replaying == ""
 
 
 @pytest.mark.parametrize("name", ["none.mcap", "../secret.mcap", "/etc/passwd", "", "broken.mcap"])

@@ -18,9 +18,11 @@ import pytest
 from served_page import Served, heard, served
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
+from ghostshell_ros import halt_door
 from ghostshell_ros.nodes.dashboard import server
 from ghostshell_ros.nodes.dashboard.access import MAX_RECORD, Access, Record, Visitor, unreachable
 from ghostshell_ros.nodes.dashboard.acts import Acts
+from ghostshell_ros.nodes.dashboard.halts import Halts
 from ghostshell_ros.nodes.dashboard.server import MAX_ACTS, MAX_CLIENTS, MAX_MESSAGE, MAX_WORDS
 from skill_kernel.roles import Act, Keys, Role
 
@@ -304,6 +306,49 @@ def test_a_halt_is_answered_by_the_gate_also_for_a_viewer(page: Served) -> None:
         link.send(json.dumps({"robot": "kalos", "cause": "page"}))
         assert heard(link) == {"robot": "kalos", "ok": True, "message": "halted"}
     assert page.robots.done == [("", "halt", "kalos", {"cause": "page, viewer at 127.0.0.1"})]
+
+
+def test_every_robot_of_the_page_is_halted_at_once(page: Served) -> None:
+    robots = [f"robot_{n}" for n in range(MAX_CLIENTS)]
+    with page.socket("/halt", room=64) as link:
+        for robot in robots:
+            link.send(json.dumps({"robot": robot, "cause": "page"}))
+        assert sorted(heard(link)["robot"] for _ in robots) == sorted(robots)
+
+
+def test_a_name_that_utf_8_cannot_carry_keeps_nobody_out(page: Served, tmp_path: Path) -> None:
+    page.state.recordings = [odd := "caf\udce9.mcap"]
+    page.publish()
+    with page.socket() as link, page.socket("/halt") as halts:
+        assert heard(link)["state"]["recordings"] == [odd]
+        link.send(json.dumps({"t": "do", "id": 1, "act": odd, "robot": "kalos"}))
+        assert heard(link)["message"] == f"{odd} is done"
+        halts.send(json.dumps({"robot": odd}))
+        assert heard(halts)["robot"] == odd
+    Record(tmp_path).write(Visitor(None), "127.0.0.1", act="halt", robot=odd)
+    assert json.loads((tmp_path / "acts.jsonl").read_text())["robot"] == odd
+
+
+def test_who_may_not_clear_a_newer_halt_is_shown_its_number() -> None:
+    gate = SimpleNamespace(success=False, message="a newer halt has come since", number=2)
+    seen: list[int] = []
+    services: Any = SimpleNamespace(
+        name="kalos", ask=lambda service, request, role, then: then(gate), looked=lambda answer: seen.append(answer.number)
+    )
+    acts = Acts(cast("Any", None), {"kalos": cast("Any", SimpleNamespace(services=services))}, lambda *_: None)
+    told: list[tuple[bool, str]] = []
+    acts.do(Visitor(None), "clear", "kalos", {"number": 1}, {}, lambda *came: told.append(came))
+    assert told == [(False, gate.message)] and seen == [2]
+
+
+def test_a_gate_of_this_machine_that_does_not_answer_by_its_socket_is_asked_by_ros(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(halt_door, "halt", lambda *_: None)
+    monkeypatch.setattr(halt_door, "robots_here", lambda _: ["kalos"])
+    said = SimpleNamespace(success=True, message="halted")
+    client = SimpleNamespace(node=SimpleNamespace(call_soon=lambda work: work()), ask=lambda _, tell, **__: tell(said))
+    halts = Halts(0)
+    monkeypatch.setattr(halts, "_client", lambda robot: client)
+    assert halts.halt("kalos", "why", known=True) == (True, "halted")
 
 
 def test_one_picture_is_under_way_at_a_time(page: Served) -> None:

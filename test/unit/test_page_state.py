@@ -111,6 +111,19 @@ def process(page: RobotPage, status: ProcessStatus, at_s: float, message: str = 
     page.process(SimpleNamespace(**about, status=status, message=message), 1.0, at_s)
 
 
+def test_a_call_whose_process_ended_without_it_runs_no_more() -> None:
+    page = RobotPage()
+    process(page, ProcessStatus.IN_PROGRESS, 1.0)
+    page.event(CallEvent(kind=CallKind.STARTED, process_id="a", call_id="1", function="walk", stamp_s=2.0))
+    assert "unheard" not in page.render(3.0)["calls"]["1"]
+    process(page, ProcessStatus.STOPPED, 9.0)
+    assert page.render(9.0)["calls"]["1"]["unheard"], "its end was missed while a node was started anew"
+    ended = {"outcome": Outcome.INTERRUPTED, "start_s": 2.0, "end_s": 8.0}
+    page.event(CallEvent(kind=CallKind.ENDED, process_id="a", call_id="1", function="walk", stamp_s=8.0, **ended))
+    late = page.render(9.0)["calls"]["1"]
+    assert "unheard" not in late and late["outcome"] == "INTERRUPTED"
+
+
 def test_what_has_not_changed_is_the_same_object() -> None:
     page = PageState()
     page.robots["kalos"] = RobotPage()

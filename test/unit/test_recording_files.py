@@ -22,6 +22,7 @@ from mcap.reader import make_reader
 from mcap_ros2.decoder import DecoderFactory
 from rclpy.serialization import serialize_message
 from std_msgs.msg import String
+from typer.testing import CliRunner
 
 from bench.recording.configuration import HIDDEN, presentable, presentable_text
 from bench.recording.run_writer import RecordingWriteError, RunWriter
@@ -36,6 +37,7 @@ from bench.recording.topics import (
     robots_in,
 )
 from bench.replay.recorded import RunFileError, read_run
+from ghostshell_ros.cli.main import app
 from ghostshell_ros.wire.codec import interface
 from ghostshell_ros.wire.events import KINDS, MESSAGES
 from ghostshell_ros.wire.values import OUTCOMES
@@ -132,6 +134,12 @@ def test_a_chunk_that_looks_like_a_program_s_own_record_is_missed(tmp_path: Path
     run = read_run(path, lambda topic: True)
     assert [m.value.seq for m in run.messages] == [*range(10), *range(20, 40)]
     assert not run.whole and run.fault == "30 of its 40 messages are left"
+
+
+@pytest.mark.parametrize("robot", ["my-robot", "/", "1st"])
+def test_a_robot_that_cannot_be_called_so_is_not_recorded(tmp_path: Path, robot: str) -> None:
+    told = CliRunner().invoke(app, ["record", "--robot", robot, str(tmp_path / "run.mcap")])
+    assert told.exit_code == 2 and f"'{robot}' is no robot's name" in told.output and not [*tmp_path.iterdir()]
 
 
 @pytest.mark.parametrize("content", [b"", b"{}", b"\x89MCAP0\r", b"not an mcap file at all, just text"])

@@ -48,6 +48,9 @@ MAX_PROCESSES = 16
 MAX_CHARS = 4_000_000
 """Maximum number of characters in the tokens of a stream, which any node may send."""
 
+KEPT_STREAMS = 1000
+"""Number of streams of a process whose tokens are counted; those that began longest ago are forgotten."""
+
 JUDGE_MARGIN_S = 0.5
 """Time by which a judgement is waited for longer here than the planner waits for its model."""
 
@@ -233,6 +236,10 @@ class ChannelScheduler(RuntimeNode):
         scheduler, stream_id = process.scheduler, message.stream_id
         if stream_id not in process.next_seq:
             process.next_seq[stream_id] = 0
+            if len(process.next_seq) > KEPT_STREAMS:
+                oldest = next(iter(process.next_seq))
+                del process.next_seq[oldest]
+                process.characters.pop(oldest, None)
             scheduler.open_stream(stream_id, epoch=message.epoch, strict=self._strict, turn=message.turn)
             if message.epoch < process.oldest_epoch:
                 scheduler.void_stream(stream_id, "the process was interrupted before the stream arrived")
