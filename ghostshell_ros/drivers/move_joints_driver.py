@@ -26,6 +26,8 @@ GATE_SILENCE_S = 0.5
 """Time without an answer to set-points after which the gate is gone. Counted in set-points sent, because a stall of this
 process is no silence of the gate."""
 GATE_SILENT = "the safety gate does not answer set-points: is safety_gate running, and are joint_states published?"
+AHEAD_S = 60.0
+"""Time for which a trajectory may have to wait for the stamp in its header: one of another clock lies further ahead."""
 FOLLOWED_RAD = 0.3
 """Distance from its last set-point beyond which somebody else moved a joint: motion then starts where it is."""
 
@@ -37,7 +39,8 @@ class MoveJointsDriver(Driver):
     aborted with its error code, because a rejection would carry no reason.
 
     FollowJointTrajectory: some or all joints; positions are joined by straight lines; a trajectory beyond the joints' ranges
-    or speeds is refused whole; a stamp in the header is when it starts; tolerances of velocity are refused.
+    or speeds is refused whole; a stamp in the header is when it starts, a minute ahead at most; tolerances of velocity are
+    refused.
 
     It commands only while goals run, so that a cancel leaves the joints to the gate's hold. While the gate is halted or
     silent, goals end with DRIVER_HALTED.
@@ -223,6 +226,9 @@ class _FollowJointTrajectory(JointMotion):
             if self.delay_s + self.trajectory.duration_s < 0:
                 text = f"the trajectory ended {-self.delay_s - self.trajectory.duration_s:.1f} s ago by its header's stamp"
                 raise DriverRefusal(MotionCode.TOO_LATE, text)
+            if self.delay_s > AHEAD_S:
+                text = f"its header's stamp is {self.delay_s:.0f} s ahead, more than {AHEAD_S:g}: is it of another clock?"
+                raise DriverRefusal(MotionCode.BAD_TRAJECTORY, text)
 
     def _tolerances(self, given: Sequence[JointTolerance]) -> dict[str, float]:
         """Return the tolerances to watch: in the action, 0 is the driver's default, which is none, and below 0 is none."""

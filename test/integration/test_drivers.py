@@ -303,6 +303,8 @@ def test_tolerances_time_and_cancel_of_the_standard_action_are_honoured(robot: R
     late = trajectory(["knee"], (1.0, [0.1]))
     late.trajectory.header.stamp = time_message(robot.now_s() - 60.0)
     assert follow(robot, late)[1].error_code == FollowJointTrajectory.Result.OLD_HEADER_TIMESTAMP
+    late.trajectory.header.stamp = time_message(robot.now_s() + 1e6)
+    assert "of another clock" in follow(robot, late)[1].error_string
     end, result, _ = follow(robot, trajectory(["knee"], (3.0, [0.9])), cancel_when=lambda: plant.positions["knee"] > 0.1)
     assert end is GoalEnd.CANCELED
     time.sleep(0.25)
