@@ -65,7 +65,8 @@ def chat(robot: Robot = "", wait: Wait = WAIT_S) -> None:
     """Talk to a robot: type instructions, and see what becomes of them. Type the next one while one runs; `stop` halts at once.
 
     Ctrl-C ends what was begun here; `quit` or Ctrl-D leaves. From a pipe, each line waits for the task before it. Exit
-    status: 0, 2 no robot answers; from a pipe, the highest one of its tasks, as `ghostshell say` gives it.
+    status: 0, 2 no robot answers; from a pipe, the highest one of its tasks, as `ghostshell say` gives it, and at least 1 where
+    no gate has confirmed a halt.
     """
     terminal = sys.stdin.isatty()
     try:
@@ -127,6 +128,8 @@ class Conversation:
         self.client, self._screen, self._beside = client, screen, beside
         self.say = screen.say
         self._follower, self._done, self._status = Follower(client, screen), threading.Event(), 0
+        self._halts: list[str] = []
+        """Halts through ROS of which nothing has been told yet."""
         self.begun_s = 0.0
         """When the line that is obeyed next was begun, on the clock of the view."""
 
@@ -200,14 +203,19 @@ class Conversation:
         if told is not None:
             self.say(f"{client.robot}: {told}")
             return
+        self._halts.append(cause)
         client.call_soon(client.halting.halt, cause)
         client.call_soon(client.call_later, CONFIRMED_S, self._unconfirmed)
 
     def _unconfirmed(self) -> None:
-        if self.client.halting.asking:
-            self.say(f"NO GATE HAS CONFIRMED THE HALT for {CONFIRMED_S:g} s; it is still asked: use the robot's own switch")
-        else:
-            self.say(f"{self.client.robot}: halted; clear ends the halt")
+        try:
+            if self.client.halting.asking:
+                self._status = max(self._status, 1)
+                self.say(f"NO GATE HAS CONFIRMED THE HALT for {CONFIRMED_S:g} s; it is still asked: use the robot's own switch")
+            else:
+                self.say(f"{self.client.robot}: halted; clear ends the halt")
+        finally:
+            self._halts.pop()
 
     def end_tasks(self, why: str) -> bool:
         """Ask for the end of each task that was begun here. Return whether there was one to ask for."""
@@ -217,9 +225,9 @@ class Conversation:
         return bool(running)
 
     def wait(self, timeout_s: float = float("inf")) -> None:
-        """Wait for the ends of all tasks."""
+        """Wait for the ends of all tasks, and for what is told of each halt."""
         until_s = time.monotonic() + timeout_s
-        while not self._follower.idle and time.monotonic() < until_s and not self._done.is_set():
+        while (self._halts or not self._follower.idle) and time.monotonic() < until_s and not self._done.is_set():
             time.sleep(LOOK_S / 2)
 
     def doing(self) -> str:
@@ -233,6 +241,8 @@ class Conversation:
                     if sent.end is not None:
                         self._status = max(self._status, exit_status(sent.end))
                         self.say(self.client.view.ended(sent.process_id, told(sent.end, self.client.view)))
+                        if sent.process_id:  # of one that the robot did not end itself nothing more may come
+                            self.client.view.lose(self.client.now_s(), sent.process_id)
             except (OSError, SystemExit):  # the terminal has gone, or the reader of the pipe
                 if not self.end_tasks("nobody reads any more") and self._follower.idle:
                     os.kill(os.getpid(), signal.SIGHUP)

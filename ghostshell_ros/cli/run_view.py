@@ -305,6 +305,12 @@ class RunView:
         apart = process_id in self._numbered_lines or any(other != process_id for other, _ in self._living())
         return f"{self.number(process_id)}  {line}" if process_id and apart else line
 
+    def lose(self, now_s: float, process_id: str = "") -> None:
+        """Take it that a process, or each, lives no more, whatever the robot told last: it is silent, or has gone."""
+        for living_id, process in self._living():
+            if process_id in ("", living_id):
+                process.enter(ProcessStatus.FAILED.name, now_s, "the robot does not tell")
+
     def _living(self) -> list[tuple[str, ProcessRun]]:
         """Return the processes of people, guidelines and models that have not ended."""
         found = self.model.processes.items()

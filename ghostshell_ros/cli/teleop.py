@@ -3,6 +3,7 @@
 
 import os
 import select
+import signal
 import sys
 import termios
 import time
@@ -36,6 +37,8 @@ END_S = 0.3
 """Limit on the answer of a task that is to end before the base is given back."""
 BASE_S = 0.5
 """Limit on the base's service once the other services of the gate, which come later, have been found."""
+CONFIRMED_S = 1.0
+"""A halt that the gate does not confirm within this time is told to a person."""
 TASKS_S = 1.0
 """Limit on the first word of the process scheduler on what runs; a robot may have none."""
 DIRECTIONS = {
@@ -49,6 +52,10 @@ DIRECTIONS = {
     "\x1b[B": (-1, 0, 0),
     "\x1b[D": (0, 0, 1),
     "\x1b[C": (0, 0, -1),
+}
+SILENT = {
+    "halt": f"NO GATE HAS CONFIRMED THE HALT for {CONFIRMED_S:g} s; use the robot's own switch",
+    "clear_halt": f"the gate has not answered for {CONFIRMED_S:g} s; press c again",
 }
 LEAVE = ("x", "q", "\x03", "\x04")
 HELP = """w/s or up/down: forward, back     a/d or left/right: turn   j/l: sideways
@@ -87,6 +94,24 @@ class Keyboard:
         """Return m/s forward, m/s to the left and rad/s; zero when no key is held."""
         forward, lateral, turn = self._wish if now < self._until else (0, 0, 0)
         return forward * self.speed, lateral * self.speed, turn * self.turn
+
+
+class AskedOfGate:
+    """Tell what the gate refuses, and what it does not answer in time."""
+
+    def __init__(self) -> None:
+        self._open: list[tuple[Any, float, str]] = []
+
+    def add(self, answer: Any, now: float, silent: str) -> None:
+        """Wait for an answer, a future; `silent` is what to say without one."""
+        self._open.append((answer, now + CONFIRMED_S, silent))
+
+    def news(self, now: float) -> list[str]:
+        """Return what a person must know."""
+        over = [one for one in self._open if one[0].done() or now > one[1]]
+        self._open = [one for one in self._open if one not in over]
+        answers = [(answer.result() if answer.done() else None, silent) for answer, _, silent in over]
+        return [silent if answer is None else answer.message for answer, silent in answers if not (answer and answer.success)]
 
 
 def goes_on(processes: Iterable[Any]) -> dict[str, str]:
@@ -137,6 +162,7 @@ def teleop(
             rclpy.spin_once(node, timeout_sec=LOOK_S)
         print(HELP)
         keyboard, todo, asked = Keyboard(speed, turn), "", False
+        of_gate = AskedOfGate()
         _show(keyboard.shown())
         with _raw_terminal():
             while todo != "leave":
@@ -167,11 +193,14 @@ def teleop(
                 if todo in ("halt", "clear_halt"):
                     command = ControlHalt.Request.HALT if todo == "halt" else ControlHalt.Request.CLEAR
                     asked_for = ControlHalt.Request(command=command, cause="the key h of teleop")
-                    control.call_async(signed(node, "control_halt", asked_for, key_role(Act.CLEAR)))
+                    told = control.call_async(signed(node, "control_halt", asked_for, key_role(Act.CLEAR)))
+                    of_gate.add(told, time.monotonic(), SILENT[todo])
                 message = Twist()
                 message.linear.x, message.linear.y, message.angular.z = keyboard.velocity(time.monotonic())
                 publisher.publish(message)
                 rclpy.spin_once(node, timeout_sec=0.0)
+                for news in of_gate.news(time.monotonic()):
+                    _show(news)
         released = release.call_async(Trigger.Request())
         rclpy.spin_until_future_complete(node, released, timeout_sec=wait)
         answer = released.result() if released.done() else None
@@ -189,13 +218,21 @@ def _show(text: str) -> None:
 
 @contextmanager
 def _raw_terminal() -> Iterator[None]:
-    """Read keys one by one and unechoed. Ctrl-C arrives as a key, so that leaving gives the base back."""
+    """Read keys one by one and unechoed. Ctrl-C arrives as a key, so that leaving gives the base back. A signal that ends the
+    command leaves the terminal as it was."""
     before = termios.tcgetattr(sys.stdin)
+    handlers = {number: signal.signal(number, _leave) for number in (signal.SIGTERM, signal.SIGHUP)}
     try:
         tty.setraw(sys.stdin, termios.TCSANOW)
         yield
     finally:
         termios.tcsetattr(sys.stdin, termios.TCSADRAIN, before)
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
+
+
+def _leave(number: int, _: object) -> None:
+    raise SystemExit(128 + number)
 
 
 def _keys(timeout_s: float) -> list[str]:

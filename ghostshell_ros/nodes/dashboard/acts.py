@@ -97,7 +97,13 @@ class Acts:
             if not request.process_id:
                 then(False, f"say which process to {act}")
                 return
-        services.ask(service, request, visitor.signs(ACTS[act]), lambda answer: _tell(answer, services.name, then))
+
+        def answered(answer: Any) -> None:
+            if act == "clear":  # a refusal names a newer halt, which can be cleared once it is shown
+                services.looked(answer)
+            _tell(answer, services.name, then)
+
+        services.ask(service, request, visitor.signs(ACTS[act]), answered)
 
     # -- rules --------------------------------------------------------------------------------------------------------
 

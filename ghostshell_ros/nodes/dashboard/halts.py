@@ -32,9 +32,16 @@ class Halts:
 
     def prepare(self, robot: str) -> None:
         """Find the gate of another machine's robot before it is to halt. On a thread that may wait."""
-        if robot in halt_door.robots_here(str(self._domain)) or robot in self._clients:
-            return
+        if robot not in halt_door.robots_here(str(self._domain)):
+            self._client(robot)
+
+    def _client(self, robot: str) -> ServiceClient:
+        """Return the client of a robot's gate by ROS. Raises queue.Empty."""
+        if robot in self._clients:  # without waiting for another robot's
+            return self._clients[robot]
         with self._lock:
+            if robot in self._clients:
+                return self._clients[robot]
             if self._host is None:
                 self._context = Context()
                 rclpy.init(context=self._context, domain_id=self._domain)
@@ -46,22 +53,23 @@ class Halts:
             node.call_soon(lambda: made.put(ServiceClient(node, ControlHalt, f"/{robot}/request_halt")))
             client = self._clients[robot] = made.get(timeout=ANSWER_S)
             node.call_soon(client.prove, lambda: ControlHalt.Request(command=ControlHalt.Request.LOOK))
+            return client
 
     def halt(self, robot: str, cause: str, *, known: bool) -> tuple[bool, str]:
-        """Halt a robot; through ROS only one that is `known`. Return whether its gate confirms it, and what it says."""
+        """Halt a robot by its gate's socket, or else through ROS one that is `known`. Return whether its gate confirms it, and
+        what it says."""
         told = halt_door.halt(str(self._domain), robot, cause) if halt_door.is_namespace(robot) else None
         if told is not None:
             return True, told
         if not known:
             return False, f"there is no robot {robot}"
         try:
-            self.prepare(robot)
-            client = self._clients[robot]
+            client = self._client(robot)
             answers: queue.Queue[Any] = queue.Queue()
             request = ControlHalt.Request(command=ControlHalt.Request.HALT, cause=cause)
             client.node.call_soon(lambda: client.ask(request, answers.put, deadline_s=ANSWER_S, wait_s=ANSWER_S))
             answer = answers.get(timeout=2 * ANSWER_S)
-        except (KeyError, queue.Empty):
+        except queue.Empty:
             answer = None
         if answer is None:
             return False, f"no gate of {robot} answers; use its own emergency stop"

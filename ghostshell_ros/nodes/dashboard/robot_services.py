@@ -61,7 +61,7 @@ class RobotServices:
         for name, (kind, harmless) in HARMLESS.items():
             if name not in self._clients and f"/{self.name}/{name}" in served:
                 client = self._clients[name] = ServiceClient(self._node, kind, f"/{self.name}/{name}")
-                client.prove(partial(kind.Request, **harmless), self._looked if kind is ControlHalt else lambda _: None)
+                client.prove(partial(kind.Request, **harmless), self.looked if kind is ControlHalt else lambda _: None)
         if self._tasks is None and f"/{self.name}/run_task/_action/send_goal" in served:
             self._tasks = GoalClient(self._node, RunTask, f"/{self.name}/run_task")
             self._probe()
@@ -133,13 +133,14 @@ class RobotServices:
         """Ask for the number of the newest halt, by which a clear says which one it means."""
         if "control_halt" in self._clients:
             request = ControlHalt.Request(command=ControlHalt.Request.LOOK)
-            self._clients["control_halt"].ask(request, self._looked, deadline_s=1.0)
+            self._clients["control_halt"].ask(request, self.looked, deadline_s=1.0)
 
     def _probe(self) -> None:
         if self._tasks is not None and not self._tasks.server_is_ready():
             self._node.call_later(4 * PROBE_S, self._probe)
 
-    def _looked(self, answer: Any) -> None:
+    def looked(self, answer: Any) -> None:
+        """Take the number of the newest halt from an answer of the gate; None where none came."""
         if answer is not None:
             self._reader.page.halt(number=answer.number)
 

@@ -41,6 +41,9 @@ MAX_CONNECTIONS = 200
 """Connections at a time; more are told to come back later."""
 MAX_ACTS = 8
 """Acts of one client that wait for their outcome at a time."""
+HALTS = 64
+"""Halts of one client that wait for their gates at a time: two of each robot that the page can show. Of all, as many are asked
+for at once: a gate that does not answer keeps its place for seconds."""
 MAX_WORDS = 8_000
 """Characters of an argument of an act, as of an instruction."""
 KEPT = 8
@@ -202,7 +205,7 @@ class Service:
     def __init__(self, page: Page, access: Access, robots: Serving) -> None:
         self._page, self._access, self._robots = page, access, robots
         self._clients, self._eyes = 0, 0
-        self._halts = ThreadPoolExecutor(8, thread_name_prefix="page-halt")
+        self._halts = ThreadPoolExecutor(HALTS, thread_name_prefix="page-halt")
 
     # -- state and acts -----------------------------------------------------------------------------------------------
 
@@ -242,7 +245,7 @@ class Service:
         with suppress(WebSocketDisconnect):
             while True:
                 asked = json_object(await _text_of(socket))
-                if not isinstance(asked.get("robot"), str) or len(answering) >= MAX_ACTS:
+                if not isinstance(asked.get("robot"), str) or len(answering) >= HALTS:
                     await socket.close(BAD_REQUEST, "no robot is named, or too many halts wait for their gates")
                     return
                 # A token that was ended meanwhile halts all the same: everybody may.
@@ -334,9 +337,7 @@ class Client:
         except asyncio.TimeoutError:
             ok, message = False, f"no answer within {DID_S:g} s; whether it was done is not known: look at the state"
         with suppress(RuntimeError, WebSocketDisconnect):
-            await self._socket.send_text(
-                json.dumps({"t": "did", "id": number, "ok": ok, "message": message}, ensure_ascii=False)
-            )
+            await self._socket.send_text(_text({"t": "did", "id": number, "ok": ok, "message": message}))
         about = {name: _recorded(value) for name, value in asked.items() if name != "t"}
         self._robots.record(self._visitor, _address(self._socket), act=shown(act), robot=shown(robot), about=about, ok=ok)
 
@@ -357,7 +358,8 @@ def _recorded(value: Any) -> str:
 
 
 def _text(message: dict[str, Any]) -> str:
-    return json.dumps(message, ensure_ascii=False, allow_nan=False)
+    """Return a message as JSON; what UTF-8 cannot carry, as in some names of files, is escaped as JSON does."""
+    return json.dumps(message, ensure_ascii=False, allow_nan=False).encode(errors="backslashreplace").decode()
 
 
 async def _text_of(socket: WebSocket) -> str:

@@ -33,6 +33,8 @@ class Serving:
         self._acts = Acts(node, node.robots, node.work.submit)
         self._cameras = Cameras(node, self._loop)
         self._door = McpHttp(node, self.record)
+        self._wanted = ""
+        """Name of the recording that was chosen last; "" for none."""
         self._server = uvicorn.Server(config(create_app(self._page, node.access, self, doors={"/mcp": self._door})))
 
     def run(self, listener: socket.socket) -> None:
@@ -70,7 +72,11 @@ class Serving:
 
     def halt(self, robot: str, cause: str) -> tuple[bool, str]:
         """Halt a robot, also one of this machine that is not shown yet; on a thread of its own."""
-        return self._node.halts.halt(robot, cause, known=robot in self._node.robots)
+        link = self._node.robots.get(robot)
+        outcome = self._node.halts.halt(robot, cause, known=link is not None)
+        if link is not None and link.services is not None:  # a halt of a halted robot has a new number, and no other sign
+            self._node.call_soon(link.services.look_at_halt)
+        return outcome
 
     async def frame(self, robot: str, camera: str, after: int) -> tuple[int, bytes]:
         """Return a camera's newest picture as JPEG with its number, once there is one with another number than `after`."""
@@ -112,10 +118,11 @@ class Serving:
         for name in [name for name, page in self._node.state.robots.items() if page.recorded]:
             del self._node.state.robots[name]
         self._node.state.replaying = ""
+        self._wanted = str(about.get("name", "")) if act == "replay" else ""
         if act == "live":
             then(True, "")
         else:
-            self._node.work.submit(self._replay, str(about.get("name", "")), then)
+            self._node.work.submit(self._replay, self._wanted, then)
 
     def _replay(self, name: str, then: Callable[[bool, str], None]) -> None:
         try:
@@ -125,6 +132,9 @@ class Serving:
             return
 
         def show() -> None:
+            if name != self._wanted:
+                then(False, f"{name} is not shown: something else was chosen meanwhile")
+                return
             self._node.state.robots.update(pages)
             self._node.state.replaying = name
             then(True, "")
