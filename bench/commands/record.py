@@ -15,6 +15,7 @@ import typer
 
 from ghostshell_ros.cli.output import fail
 from ghostshell_ros.cli.robot_client import spun
+from ghostshell_ros.halt_door import is_namespace
 
 
 def record(
@@ -27,11 +28,16 @@ def record(
 ) -> None:
     """Record instructions, prompts, answers, tokens, calls, states and observations until Ctrl-C, which ends the file.
 
-    Exit status: 0 the file is whole, 1 it cannot be written (the disk is full …); the robot does not notice either.
+    Exit status: 0 the file is whole, 1 it cannot be written (the disk is full …), 2 a robot is named that can be none; the
+    robot does not notice either.
     """
     from bench.recording.recorder import Recorder
     from bench.recording.run_writer import RecordingWriteError, RunWriter
 
+    for name in robot or ():
+        if not name.strip("/") or not is_namespace(name.strip("/")):
+            wrong = f"'{name}' is no robot's name; it has letters, digits and underscores, no digit first"
+            fail(wrong, command="record")
     now = datetime.datetime.now(datetime.timezone.utc)
     path = file or Path(f"run_{now.astimezone():%Y%m%d_%H%M%S}.mcap")
     ending = threading.Event()

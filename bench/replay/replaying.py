@@ -69,7 +69,8 @@ def _replay(run: RunFile, recorded: Timeline, *, speed: float, most: int, say: C
     namespace = f"/replay_{os.getpid()}{recorded.robot}"
     with tempfile.TemporaryDirectory(prefix="ghostshell_replay_") as folder:
         parameters = _configured(run, recorded.robot, Path(folder))
-        with _spinning(lambda: Player(namespace, recorded, speed=speed)) as player, _nodes(namespace, parameters) as alive:
+        nodes = _nodes(namespace, parameters, _modules(run, recorded.robot))
+        with _spinning(lambda: Player(namespace, recorded, speed=speed)) as player, nodes as alive:
             _wait(player.ready, UP_S, alive, "parser and scheduler did not come up")
             player.call_soon(player.begin)
             length_s = (recorded.inputs[-1].at_s - recorded.inputs[0].at_s) / speed
@@ -119,15 +120,24 @@ def _configured(run: RunFile, robot: str, folder: Path) -> dict[str, Path]:
     return files
 
 
+def _modules(run: RunFile, robot: str) -> str:
+    """Return the folder of the robot's file of the run, which may hold the modules of its skills; "" where it is not here."""
+    values = yaml.safe_load(run.attachments.get(f"parameters{robot}/channel_scheduler.yaml", "{}")) or {}
+    path = Path(str(values.get("robot", ""))).expanduser().absolute()
+    return str(path.parent) if path.suffix in (".yaml", ".yml") and path.is_file() else ""
+
+
 @contextmanager
-def _nodes(namespace: str, parameters: dict[str, Path]) -> Iterator[Callable[[], str]]:
-    """Start the real nodes, each a process of its own, and yield a function that names the one that has ended, or ""."""
+def _nodes(namespace: str, parameters: dict[str, Path], modules: str) -> Iterator[Callable[[], str]]:
+    """Start the real nodes, each a process of its own, and yield a function that names the one that has ended, or "". They
+    find Python modules in the folder `modules`, too."""
+    paths = os.pathsep.join(filter(None, (os.environ.get("PYTHONPATH"), modules)))
     started: dict[str, subprocess.Popen[bytes]] = {}
     try:
         for node, file in parameters.items():
             command = [sys.executable, "-m", "ghostshell_ros.executables", node, "--ros-args", "-r", f"__ns:={namespace}"]
             command += ["-r", f"/clock:={namespace}/clock", "--params-file", str(file), "--log-level", "warn"]
-            started[node] = subprocess.Popen(command, start_new_session=True)
+            started[node] = subprocess.Popen(command, start_new_session=True, env={**os.environ, "PYTHONPATH": paths})
         yield lambda: ", ".join(node for node, process in started.items() if process.poll() is not None)
     finally:
         for process in started.values():

@@ -49,6 +49,8 @@ def list_(
                 print(f"    “{lesson.correction}” → {lesson.better}")
         if not shown:
             print("nothing has been learned")
+        elif not all_ and all(lesson.state is State.REVOKED for _, lesson in shown):
+            print(f"nothing is used or proposed; {len(shown)} were taken back, which --all shows")
 
 
 @learned.command("show")
@@ -103,11 +105,14 @@ def export(
     with opened_memory(data_dir, command="learned") as memory:
         found = [(book, one) for book in _books(memory, robot) for one in book.lessons() if one.kind is LessonKind.EXAMPLE]
     kept = [(book, one) for book, one in found if one.state is not State.REVOKED]
-    with open(file, "w", encoding="utf-8", opener=private) as out:
-        print(json.dumps({"format": FORMAT, "version": VERSION}), file=out)
-        for book, one in kept:
-            told = {name: getattr(one, name) for name in _TOLD} | {"level": one.level.value, "routines": one.routines}
-            print(json.dumps({"robot": book.robot, **told}, ensure_ascii=False), file=out)
+    try:
+        with open(file, "w", encoding="utf-8", opener=private) as out:
+            print(json.dumps({"format": FORMAT, "version": VERSION}), file=out)
+            for book, one in kept:
+                told = {name: getattr(one, name) for name in _TOLD} | {"level": one.level.value, "routines": one.routines}
+                print(json.dumps({"robot": book.robot, **told}, ensure_ascii=False), file=out)
+    except OSError as error:
+        fail(f"{file} cannot be written ({error.strerror or error})", command="learned")
     print(f"{len(kept)} lessons written to {file}")
 
 

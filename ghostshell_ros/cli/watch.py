@@ -2,6 +2,7 @@
 """Define `ghostshell observe` and `watch`: show a robot's observation and its loops."""
 
 import queue
+import sys
 import time
 from contextlib import suppress
 from typing import Annotated
@@ -13,7 +14,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from ghostshell_ros.cli.output import fail
-from ghostshell_ros.cli.robot_client import WAIT_S, absent, command_node, received, spun
+from ghostshell_ros.cli.robot_client import WAIT_S, absent, command_node, received, robots_of, spun
 from ghostshell_ros.cli.run_view import RunListener, RunScreen, RunView
 from ghostshell_ros.cli.say import Robot, Wait
 from ghostshell_ros.runtime.node import RuntimeNode
@@ -24,6 +25,8 @@ from skill_kernel.config.observation import Serialise
 from skill_kernel.observation.model import Observation
 from skill_kernel.observation.render import shown
 
+GONE_S = 1.0
+"""Time between two looks whether the robot that is watched is still there."""
 SHOW_S = 0.5
 """Minimum time between two displayed observations."""
 
@@ -46,6 +49,7 @@ def observe(
         while follow or shown_s < 0:
             message = received(heard, node, robot, wait)
             if message is None and shown_s > 0:
+                print(f"no observation has come for {wait:g} s: what stands above is old", file=sys.stderr)
                 continue
             if message is None:
                 fail(f"no observer of robot '{robot}' says anything; the output of its launch says why")
@@ -73,10 +77,12 @@ def watch(
 ) -> None:
     """Follow a robot's loops until Ctrl-C: who thinks, who moves, what is queued, and what it has cost."""
     begun_s: float | None = time.monotonic()
+    there: bool | None = None
+    looked_s = 0.0
     with (
         suppress(KeyboardInterrupt),
         spun(lambda: RunListener(robot)) as listener,
-        RunScreen(RunView(), listener, table=not lines) as screen,
+        RunScreen(view := RunView(), listener, table=not lines) as screen,
     ):
         while True:
             try:
@@ -86,4 +92,12 @@ def watch(
                 waited_s = time.monotonic() - begun_s if begun_s is not None else 0.0
                 if why := absent(listener, robot, waited_s, wait) if begun_s is not None else "":
                     fail(why)
+                if begun_s is None and time.monotonic() - looked_s > GONE_S:
+                    found, looked_s = robot in robots_of(listener), time.monotonic()
+                    if there and not found:
+                        view.lose(listener.now_s())
+                        screen.say(f"robot '{robot}' is not there any more")
+                    elif found and there is False:
+                        screen.say(f"robot '{robot}' is there again")
+                    there = found or (None if there is None else False)  # until it is found first, it may not be discovered
             screen.refresh()

@@ -337,3 +337,26 @@ def test_a_call_whose_end_was_not_recorded_is_compared_as_far_as_it_goes() -> No
 def test_the_first_difference_comes_first() -> None:
     found = differences(book(call(0), call(5)), book(call(0, outcome=Outcome.FAILED), call(5, outcome=Outcome.FAILED)))
     assert [d.at_s for d in found] == sorted(d.at_s for d in found)
+
+
+def test_the_skills_beside_the_robots_file_of_the_run_are_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    own = tmp_path / "own robot" / "own.yaml"
+    own.parent.mkdir()
+    own.touch()
+
+    def run(robot: object) -> RunFile:
+        return RunFile(Path(), attachments={"parameters/own/channel_scheduler.yaml": json.dumps({"robot": str(robot)})})
+
+    assert replaying._modules(run(own), "/own") == str(own.parent)
+    assert [replaying._modules(run(robot), "/own") for robot in ("coco", "", own.parent, own.with_stem("gone"))] == [""] * 4
+    assert replaying._modules(RunFile(Path()), "/own") == ""
+    started: list[str] = []
+
+    def popen(command: Sequence[str], *, env: dict[str, str], **_: Any) -> Any:
+        started.append(env["PYTHONPATH"])
+        return Space(poll=lambda: None, send_signal=lambda number: None, wait=lambda timeout: 0)
+
+    monkeypatch.setattr("subprocess.Popen", popen)
+    monkeypatch.setenv("PYTHONPATH", "/ros")
+    with replaying._nodes("/replay/own", {"channel_scheduler": Path()}, str(own.parent)):
+        assert started == [f"/ros:{own.parent}"]

@@ -138,5 +138,5 @@ class Record:
             self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             if self._path.exists() and self._path.stat().st_size > MAX_RECORD:
                 self._path.replace(self._path.with_suffix(".old.jsonl"))
-            with open(self._path, "a", encoding="utf-8", opener=private) as file:
+            with open(self._path, "a", encoding="utf-8", errors="backslashreplace", opener=private) as file:
                 file.write(line + "\n")

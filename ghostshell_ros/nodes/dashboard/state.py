@@ -285,6 +285,9 @@ class RobotPage:
 
     def render(self, now_s: float) -> State:
         """Return its part of the state; what has not changed is the same object as before."""
+        for process in map(self.model.processes.get, self._new_processes):
+            if process is not None and process.ended:
+                self._new_calls |= {i for i, call in process.calls.items() if call.kind is not CallKind.ENDED}
         if self._new_calls:
             self._render_calls()
         if self._new_processes:
@@ -304,10 +307,16 @@ class RobotPage:
 
     def _render_calls(self) -> None:
         known, new = self._made["calls"], self._new_calls
-        made = {i: _call(c) if i in new or i not in known else known[i] for i, c in self.model.calls.items()}
+        made = {i: self._call(c) if i in new or i not in known else known[i] for i, c in self.model.calls.items()}
         self._made = {**self._made, "calls": made}
         new.clear()
         self._due.add("loops")
+
+    def _call(self, call: CallEvent) -> State:
+        """Return a call. Where it did not end before its process, its end was missed: a node was started anew."""
+        process = self.model.processes.get(call.process_id)
+        missed = call.kind is not CallKind.ENDED and process is not None and process.ended
+        return {**_call(call), "unheard": True} if missed else _call(call)
 
     def _render_processes(self) -> None:
         known, new = self._made["processes"], self._new_processes
