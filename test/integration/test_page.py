@@ -387,7 +387,8 @@ def test_many_clients_get_the_newest_and_cost_no_memory(page: Setting) -> None:
                 eye.recv(10.0)
                 eye.send("ok")
                 shown += 1
-            assert browsers[0].do("instruct", page.name, text="nod once")["ok"]
+            if not shown % 80:  # a robot that has not nodded yet takes only so many more tasks
+                assert browsers[0].do("instruct", page.name, text="nod once")["ok"]
         assert shown >= 8 * 20 and resident_mb() - before_mb < 30.0
         newest = max(browser.state["now"] for browser in browsers)
         assert all(newest - browser.state["now"] <= 2 for browser in browsers)

@@ -31,6 +31,8 @@ from bench.simulated_model.service import SimulatedModel
 from bench.simulated_model.table import load_table
 from bench.simulated_model.where import default_table
 
+pytestmark = pytest.mark.component
+
 THINGS = {"orange": "table", "vitamins": "drawer_middle", "tea": "fridge", "apple": "table", "hamburger": "oven"}
 ORANGE = [(HEBE, "pick_from", {"object": "orange", "space": "table"}), (HEBE, "go_to", {"point": "in_front_of_sink"})]
 ORANGE += [(HEBE, "release_to", {"space": "sink"})]

@@ -21,6 +21,8 @@ from planners.models.base import Surroundings
 from planners.models.config import parse_spec
 from planners.models.factory import make_client
 
+pytestmark = pytest.mark.component
+
 TABLE = load_table(default_table())
 
 

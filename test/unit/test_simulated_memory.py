@@ -19,6 +19,8 @@ from bench.simulated_model.table import load_table
 from bench.simulated_model.where import default_table
 from planners.memory import Memory, Store
 
+pytestmark = pytest.mark.component
+
 STRATEGIES = ["layered", "react", "plan_and_execute", "stream"]
 YESTERDAY = Task("YESTERDAY", "", "Go where you saw the ball yesterday.", "", 120.0)
 HALLWAY = Setting((2.0, 0.0, 0.0))

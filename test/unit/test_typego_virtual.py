@@ -37,6 +37,8 @@ from planners.strategies.layered.criteria import trace_accessors
 from planners.strategies.turns import Known
 from skill_kernel.guard.condition_text import read_condition
 
+pytestmark = pytest.mark.component
+
 FAULTLESS = load_table(default_table())
 
 
