@@ -23,7 +23,7 @@ class LoopTimer:
 
 
 class Loop:
-    """Implements `function_tokens.scheduling.calls.Clock`. Callbacks come on the thread that is in `run_until`."""
+    """Implements `function_tokens.scheduling.calls.Clock`. Callbacks run on the thread inside `run_until`."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
@@ -44,13 +44,13 @@ class Loop:
         return timer
 
     def post(self, callback: Callable[[], None]) -> None:
-        """Call back as soon as possible; from any thread."""
+        """Call back as soon as possible. May be called from any thread."""
         with self._changed:
             self._posted.append(callback)
             self._changed.notify()
 
     def run_until(self, done: Callable[[], bool], timeout_s: float) -> bool:
-        """Serve callbacks until `done()` or the time is up; tells which. The thread sleeps while nothing is to be done."""
+        """Serve callbacks until `done()` or a timeout; return whether it is done. The thread sleeps while nothing is due."""
         end_s = self.now() + timeout_s
         while not done():
             with self._changed:

@@ -12,17 +12,17 @@ from pathlib import Path
 from skill_kernel.config.yaml_text import private
 
 VALID_S = 30.0
-"""Age up to which a proof counts."""
+"""Largest age of a valid proof."""
 AHEAD_S = 2.0
 """Time by which the clock of another machine may be ahead."""
 KEPT = 4096
-"""Used proofs that are remembered."""
+"""Number of used proofs that are remembered: some 130 a second for VALID_S."""
 LONGEST_PROOF = 300
 """Characters."""
 
 
 class Act(str, Enum):
-    """Name what somebody may do. The values are the words of messages and of docs/safety.md."""
+    """Name each thing that a caller may do. The values are the words of messages and of docs/safety.md."""
 
     LOOK = "see states and shared memories, and test a reflex"
     HALT = "halt"
@@ -35,7 +35,8 @@ class Act(str, Enum):
 
 
 class Role(str, Enum):
-    """Name the roles, the weakest first."""
+    """Name the roles. Each with a key may do what its work needs, so a viewer's key instructs nobody; who shows none is
+    anonymous."""
 
     ANONYMOUS = "anonymous"
     VIEWER = "viewer"
@@ -44,13 +45,13 @@ class Role(str, Enum):
     SAFETY = "safety"
 
 
-_SEES = frozenset({Act.LOOK, Act.HALT, Act.PRIVATE})
+_KEYED = frozenset({Act.LOOK, Act.HALT, Act.PRIVATE})
 MAY = {
     Role.ANONYMOUS: frozenset({Act.LOOK, Act.HALT, Act.INSTRUCT}),
-    Role.VIEWER: _SEES,
-    Role.OPERATOR: _SEES | {Act.INSTRUCT, Act.CLEAR, Act.SWITCH_OFF},
-    Role.APPROVER: _SEES | {Act.SWITCH_OFF, Act.APPROVE},
-    Role.SAFETY: _SEES | {Act.CLEAR, Act.CLEAR_SAFETY},
+    Role.VIEWER: _KEYED,
+    Role.OPERATOR: _KEYED | {Act.INSTRUCT, Act.CLEAR, Act.SWITCH_OFF},
+    Role.APPROVER: _KEYED | {Act.SWITCH_OFF, Act.APPROVE},
+    Role.SAFETY: _KEYED | {Act.CLEAR, Act.CLEAR_SAFETY},
 }
 """The table of roles."""
 
@@ -63,23 +64,23 @@ ACT_OF = {
     "ENABLE": Act.APPROVE,
     "APPROVE": Act.APPROVE,
 }
-"""Act behind each command of CompileReflex."""
+"""Act that each command of the service `compile_reflex` is."""
 
 
 def key_role(act: Act) -> Role:
-    """Return the weakest role with a key that may do so."""
+    """Return the first role with a key that may do `act`."""
     return next(role for role in Role if role is not Role.ANONYMOUS and act in MAY[role])
 
 
 @dataclass(frozen=True)
 class Caller:
-    """Tell who asks: anonymous without a proof by a role's key, whatever a message says. `why` says why it is not more."""
+    """Tell who asks: anonymous unless a role's key proves more, whatever a message claims. `why` tells why it is anonymous."""
 
     role: Role = Role.ANONYMOUS
     why: str = "the request bears no proof"
 
     def refusal(self, act: Act) -> str:
-        """Return why the caller may not do so and who may, "" where he may."""
+        """Return why the caller may not and who may, "" if the caller may."""
         if act in MAY[self.role]:
             return ""
         able = " or ".join(role.value for role in Role if act in MAY[role])
@@ -101,11 +102,11 @@ ANYBODY = Caller()
 
 
 class HaltLatch:
-    """Hold the halt of a robot: a halt by safety is cleared by safety, any other by who may clear."""
+    """Track a robot's halt: one by the role `safety` is cleared by that role alone, any other by whoever may clear."""
 
     def __init__(self) -> None:
         self.number = 0
-        """Rises with every halt, also with one of a halted robot."""
+        """Rises with every halt, even of a robot that is halted already."""
         self.holder = Role.ANONYMOUS
         """Role by which it is held; anonymous also for the gate's own halts."""
         self.stands = False
@@ -118,7 +119,7 @@ class HaltLatch:
         self.holder = role if self.holder is not Role.SAFETY else Role.SAFETY
 
     def refusal(self, caller: Caller, number: int = 0) -> str:
-        """Return why the caller may not clear halt `number` (0 = the one that stands), "" where he may."""
+        """Return why the caller may not clear halt `number` (0: the present one), "" if the caller may."""
         if number not in (0, self.number):
             return "a newer halt has come since; look at the robot, then clear that one"
         return caller.refusal(Act.CLEAR_SAFETY if self.holder is Role.SAFETY else Act.CLEAR)
@@ -134,7 +135,7 @@ class RoleError(RuntimeError):
 
 
 class Keys:
-    """Keep a secret key a role in `folder`. Only its owner may read it; one that is missing is made."""
+    """Keep one secret key for each role in `folder`, which only its owner may read; a missing one is made."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -144,7 +145,7 @@ class Keys:
         return hmac.new(self._key(role), content, "sha256").hexdigest()
 
     def proof(self, role: Role, target: str, content: bytes, *, now_s: float) -> str:
-        """Return the proof that the role's key asks this of `target` at a time in seconds since 1970. Raises RoleError."""
+        """Return a proof that a holder of the role's key sent `content` to `target` at Unix time `now_s`. Raises RoleError."""
         head = f"{role.value} {now_s:.3f} {secrets.token_hex(16)}"
         return f"{head} {self.seal(role, _sealed(head, target, content))}"
 
@@ -164,7 +165,7 @@ class Keys:
         return key
 
     def _make(self, path: Path) -> None:
-        """Make a key that appears whole, and leave alone one that somebody else makes meanwhile."""
+        """Make a key at once as a whole; one that another process makes meanwhile stays."""
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         new = path.with_name(f".{path.name}.{secrets.token_hex(4)}.new")
         with open(new, "x", encoding="ascii", opener=private) as file:
@@ -180,7 +181,8 @@ class Keys:
 
 
 class ProofReader:
-    """Read proofs addressed to `target`. Each counts once, for `VALID_S`, and not when it is older than this reader.
+    """Read proofs addressed to `target`. Each counts once and for `VALID_S`; one older than this reader may have been used
+    before, and does not count.
 
     `wall` is the time of day in seconds since 1970, `steady` a clock that never jumps.
     """

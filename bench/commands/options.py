@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Read options and print tables, as the commands of measurements do."""
+"""Parse options and print tables for the commands that measure."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ def show(table: Table) -> None:
 
 
 def words(text: str) -> list[str]:
-    """Return the words of a list."""
+    """Split a list at commas and spaces."""
     return [word for word in text.replace(",", " ").split() if word]
 
 
 def fail(message: str) -> NoReturn:
-    """Say what keeps the command from beginning, and end it."""
+    """Say why the command cannot start, and exit with 2."""
     print(f"ghostshell bench: {message}", file=sys.stderr)
     raise typer.Exit(2)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The table's demonstration: a block misses the corner, somebody corrects it, and from then on it is right, after a restart
-too."""
+"""Show how the tabletop robot learns: a block misses its corner, somebody corrects the robot, and from then on it is right,
+even after a restart."""
 
 from __future__ import annotations
 
@@ -26,29 +26,29 @@ from planners.prompts.blocks import Layer
 from skill_kernel.events import Notice, RunEvent
 
 MOST, COLUMNS = 2, 2
-"""Corrections of one task at most, and pictures side by side."""
+"""Most corrections of one task, and pictures in a row."""
 CORRECTION = "That is not the {}. It must be right at the edge of the table."
 
 
 @dataclass(frozen=True)
 class Wish:
-    """Say which block is to be in which corner."""
+    """A block and the corner where it is to be."""
 
     block: str
     corner: str
 
     @property
     def instruction(self) -> str:
-        """Return what is said."""
+        """Return the request in words."""
         return f"put the {self.block} in the {self.corner}"
 
 
 BEFORE = (Wish("blue block", "top left corner"), Wish("red block", "top right corner"))
-"""Name the tasks before the restart; the first one is corrected."""
+"""The tasks before the restart; the first one is corrected."""
 AFTER = (Wish("green block", "bottom right corner"),)
-"""Name the task after it."""
+"""The task after the restart."""
 Say = Callable[[str], object]
-"""Gives a task and waits until it has ended."""
+"""Says something to the robot and waits until the task of it has ended."""
 
 
 @dataclass(frozen=True)
@@ -61,11 +61,11 @@ class Shot:
 
 
 class TableClient(RobotClient):
-    """Tell the robot what to do and measure by the true poses what came of it."""
+    """Instruct the robot, and measure the outcome from the true poses."""
 
     def __init__(self, robot: str, *, film: bool, anew: bool = False) -> None:
         super().__init__(robot)
-        self._note = "started anew: " if anew else ""
+        self._note = "restarted: " if anew else ""
         scenery = Scenery.read(WORLDS / "tabletop.xml")
         space = scenery.space(TABLE)
         (x, y, _), (depth, width, _) = space.position.tolist(), space.half.tolist()
@@ -85,7 +85,7 @@ class TableClient(RobotClient):
         self.offered |= isinstance(event, Notice) and event.layer == Layer.IMPROVE.value
 
     def off_m(self, wish: Wish) -> float:
-        """Return how far a block is from where it is wished [m]."""
+        """Return how far a block is from its corner [m]."""
         x, y = self.table.at(wish.block)
         a, b = self.table.area.denormalised(CORNERS[wish.corner])
         return float(((x - a) ** 2 + (y - b) ** 2) ** 0.5)
@@ -97,8 +97,8 @@ class TableClient(RobotClient):
 
 
 def play(client: TableClient, wishes: Sequence[Wish], say: Say, tell: Callable[[str], None]) -> list[int]:
-    """Ask for each wish, correct it until it is so, and confirm what the robot offers to remember; return how often each was
-    corrected, `MOST + 1` where it never was so. `tell` hears what came of each."""
+    """Ask for each wish, correct the robot until it is right, and confirm what it offers to remember. Return the number of
+    corrections of each, `MOST + 1` if it never came right. `tell` gets each result."""
     needed = []
     for wish in wishes:
         corrections, said = 0, wish.instruction
@@ -121,7 +121,7 @@ def play(client: TableClient, wishes: Sequence[Wish], say: Say, tell: Callable[[
 
 
 def draw(shots: Sequence[Shot], path: Path) -> None:
-    """Write a PNG of the table after each sentence, one after the other."""
+    """Write one PNG with the table after each sentence, in order."""
     import matplotlib
 
     matplotlib.use("Agg")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Record one trial as plain data: the truth and the messages. Judge and measures read nothing else."""
+"""Record one trial as plain data: ground truth and messages. The judge and the metrics read nothing else."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ NOT_SKILLS = frozenset(
         "think",
     }
 )
-"""Functions that only order others."""
+"""Functions that control the flow or the bookkeeping, and move nothing."""
 SPEECH = frozenset({"text", "speak"})
 
 
 @dataclass(frozen=True)
 class PoseAt:
-    """True pose of the robot's base at a time: m and rad, positive pitch is nose down."""
+    """True pose of the robot's base at time `at`, in m and rad; at a positive pitch the nose is down."""
 
     at: float
     x: float
@@ -47,7 +47,7 @@ class PoseAt:
 
 @dataclass(frozen=True)
 class Call:
-    """A call of a skill as the scheduler's events tell it; `ended` is nan while it runs. Times in s of ROS time."""
+    """A call as the scheduler's events report it; `ended` is nan while it runs. Times are ROS time in s."""
 
     process_id: str
     function: str
@@ -60,22 +60,22 @@ class Call:
 
     @property
     def is_skill(self) -> bool:
-        """Return whether the robot does something itself, or did; a call that was refused or dropped never began."""
+        """Return whether the robot itself acts or acted; a refused or dropped call never began."""
         return self.function not in NOT_SKILLS and self.outcome not in ("REFUSED", "DROPPED")
 
     @property
     def is_step(self) -> bool:
-        """Return whether the time between it and the next one is a wait: speech can hide that nothing happens."""
+        """Return whether the gap after it counts as waiting: behind speech a robot may be idle unnoticed."""
         return self.is_skill and self.function not in SPEECH
 
     def until(self, end: float) -> float:
-        """Return when it ended, at the latest `end`."""
+        """Return when it ended, or `end` if it has not."""
         return end if math.isnan(self.ended) else self.ended
 
 
 @dataclass(frozen=True)
 class ModelAnswer:
-    """One answer of a model: who asked, when, what it took. `code` is not 0 without a usable answer."""
+    """One answer of a model: who asked, when it ended, what it cost. `code` is 0 if the answer could be used."""
 
     process_id: str
     layer: str
@@ -90,7 +90,7 @@ class ModelAnswer:
 
 @dataclass(frozen=True)
 class StateAt:
-    """A process's status since a time."""
+    """The status of a process (docs/semantics.md, section 5) from `at` on; `causes` are those of its pause."""
 
     at: float
     process_id: str
@@ -102,8 +102,9 @@ class StateAt:
 
 @dataclass
 class Trace:
-    """One trial. `end` is when the task's process ended, or when it was given up waiting; `objects` holds true places
-    (time, x, y) by name; `sounds` the times at which the sound driver ended a sound it had played to its end."""
+    """One trial. `end` is when the task's process ended, or when waiting for it was given up; `added` is about an instruction
+    that was given meanwhile; `objects` holds true places (time, x, y) by name, `sounds` when a sound was played to its end,
+    `notes` the halts."""
 
     asked: float = math.nan
     end: float = math.nan
@@ -123,7 +124,7 @@ class Trace:
     sounds: list[float] = field(default_factory=list)
     notes: list[tuple[float, str]] = field(default_factory=list)
     unproven: list[str] = field(default_factory=list)
-    """Deeds that were claimed in words, and that no DONE call bears out."""
+    """Actions that were claimed in words and that no DONE call supports."""
 
     @property
     def total(self) -> float:
@@ -131,17 +132,17 @@ class Trace:
         return self.end - self.asked
 
     def own(self, process_id: str = "") -> list[Call]:
-        """Return the calls of the task's process (or of another), by their start."""
+        """Return the calls of the task's process (or of another), by start time."""
         wanted = process_id or self.process_id
         return sorted((c for c in self.calls if c.process_id == wanted), key=lambda c: c.started)
 
     def pose_at(self, time: float) -> PoseAt:
-        """Return the last true pose at a time, or the first one."""
+        """Return the last true pose up to `time`, or the first one of all."""
         before = [p for p in self.poses if p.at <= time]
         return before[-1] if before else self.poses[0]
 
     def place_of(self, name: str, time: float) -> tuple[float, float]:
-        """Return where a thing truly was at a time."""
+        """Return the true place of an object at a time."""
         places = self.objects.get(name, [])
         before = [p for p in places if p[0] <= time] or places[:1]
         return before[-1][1:] if before else (math.nan, math.nan)
@@ -152,7 +153,7 @@ class Trace:
         return before[-1][1] if before else ""
 
     def said(self, process_id: str = "") -> str:
-        """All that was said aloud for the task's process (or for another)."""
+        """Return the words spoken for the task's process (or for another); query_memory speaks its answer."""
         parts = []
         for call in self.own(process_id):
             if call.function in SPEECH and call.outcome in ("DONE", "INTERRUPTED"):
@@ -162,22 +163,22 @@ class Trace:
         return " ".join(p for p in parts if p and p != "said nothing")
 
     def close(self) -> None:
-        """Tell when and how the task's process ended, from what the scheduler told of it."""
+        """Set when and how the task's process ended, from the scheduler's events."""
         own = [s for s in self.states if s.process_id == self.process_id]
         if own:
             self.code, self.message = own[-1].code, own[-1].message
         self.end = own[-1].at if own and self.status else self.poses[-1].at if self.poses else self.asked
-        # What the robot did after its task's end says nothing of how it was done.
+        # What the robot did after the end of its task is not judged.
         self.poses = [p for p in self.poses if p.at <= self.end + 0.2] or self.poses[:1]
 
     def write(self, path: Path) -> None:
-        """Keep it as JSON, for who wants to know what happened."""
+        """Save it as JSON, for whoever wants to know what happened."""
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(json.dumps(dataclasses.asdict(self)) + "\n", encoding="utf-8")
 
     @classmethod
     def read(cls, path: Path) -> Trace:
-        """Return a trace as `write` kept it."""
+        """Return a trace that `write` saved."""
         raw = json.loads(path.read_text(encoding="utf-8"))
         raw["poses"] = [PoseAt(**p) for p in raw["poses"]]
         raw["calls"] = [Call(**{**c, "channels": tuple(c["channels"])}) for c in raw["calls"]]
@@ -212,11 +213,11 @@ class Recorder:
 
     def _ended(self, event: CallEvent) -> None:
         ended = dataclasses.replace(_call(event), ended=event.stamp_s, outcome=event.outcome_name or "?", told=event.told)
-        number = self._calls.get(event.call_id)
-        if number is None:
+        index = self._calls.get(event.call_id)
+        if index is None:
             self._trace.calls.append(ended)
         else:
-            self._trace.calls[number] = dataclasses.replace(ended, started=self._trace.calls[number].started)
+            self._trace.calls[index] = dataclasses.replace(ended, started=self._trace.calls[index].started)
 
 
 def _call(event: CallEvent) -> Call:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Name what is done in an office: a robot's skill with its arguments, or a deed that a person is asked for."""
+"""Define one action in the office: a robot's skill with its arguments, or a request to a person."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from bench.office.world import Deed
 
 @dataclass(frozen=True)
 class Act:
-    """One action: a robot's skill, or with `deed` what a person is asked to do (`skill` is then `ask`)."""
+    """One action of a robot or a person (`actor`); if `deed` is set, a person is asked to do it, and `skill` is `ask`."""
 
     actor: str
     skill: str

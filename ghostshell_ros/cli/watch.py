@@ -26,7 +26,7 @@ from skill_kernel.observation.model import Observation
 from skill_kernel.observation.render import shown
 
 GONE_S = 1.0
-"""Time between two looks whether the robot that is watched is still there."""
+"""Time between two checks that the watched robot is still there."""
 SHOW_S = 0.5
 """Minimum time between two displayed observations."""
 
@@ -49,7 +49,7 @@ def observe(
         while follow or shown_s < 0:
             message = received(heard, node, robot, wait)
             if message is None and shown_s > 0:
-                print(f"no observation has come for {wait:g} s: what stands above is old", file=sys.stderr)
+                print(f"no observation for {wait:g} s: what is shown above is old", file=sys.stderr)
                 continue
             if message is None:
                 fail(f"no observer of robot '{robot}' says anything; the output of its launch says why")
@@ -99,5 +99,6 @@ def watch(
                         screen.say(f"robot '{robot}' is not there any more")
                     elif found and there is False:
                         screen.say(f"robot '{robot}' is there again")
-                    there = found or (None if there is None else False)  # until it is found first, it may not be discovered
+                    # One that was never found may not be discovered yet.
+                    there = found or (None if there is None else False)
             screen.refresh()

@@ -1,17 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Keep for a few seconds what was seen of things and handles."""
+"""Remember for a few seconds where things and door handles were seen last."""
 
 from collections.abc import Iterable, Sequence
 from typing import TypeAlias
 
 SEEN_S = 3.0
-"""Time for which a thing that was seen counts as seen."""
+"""Time for which a sighting stays valid."""
 Pose: TypeAlias = tuple[Sequence[float], Sequence[float]]
-"""Position in m and orientation (w, x, y, z) in the map frame."""
+"""Position in m, and orientation as a quaternion in MuJoCo's order (w, x, y, z), in the map frame."""
 
 
 class Sights:
-    """Hold the newest sighting of each name. What was not seen for `SEEN_S` is not in it.
+    """Hold the newest sighting of each name, and drop those older than `SEEN_S`.
 
     Times are seconds of one steady clock.
     """
@@ -20,10 +20,10 @@ class Sights:
         self._seen: dict[str, tuple[float, Pose]] = {}
 
     def take(self, seen: Iterable[tuple[str, Pose]], at: float) -> None:
-        """Take in what one look has shown."""
+        """Take in the sightings of one image."""
         self._seen.update((name, (at, pose)) for name, pose in seen)
 
     def seen(self, now: float) -> dict[str, Pose]:
-        """Return what counts as seen, by name."""
+        """Return the valid sightings, by name."""
         self._seen = {name: sight for name, sight in self._seen.items() if now - sight[0] <= SEEN_S}
         return {name: pose for name, (_, pose) in self._seen.items()}

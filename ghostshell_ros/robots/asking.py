@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Define the skill `ask`, the same for every robot: ask the people around, and wait for the answer."""
+"""Define the skill `ask`, the same for every robot: ask the people nearby, and wait for the answer."""
 
 import re
 from threading import Event
@@ -15,11 +15,11 @@ from skill_kernel.skills.drivers import Action
 
 STOP_S = 1.0
 UNHEARD = (CallCode.DRIVER_LOST, CallCode.STOP_UNCERTAIN)
-"""Nobody knows what became of the question; nothing moves, so nothing need be halted."""
+"""Codes after which nobody knows what became of the question: it is asked again. Nothing moves, so no halt is needed."""
 
 
 class Asking(Protocol):
-    """Define a body that asks people."""
+    """Hold the action that asks people, as a body that has this skill does."""
 
     ask_human: Action
 
@@ -32,13 +32,13 @@ def ask(
     allow. choices: what may be answered, such as "yes,no"."""
     offered = [choice for choice in map(str.strip, re.split("[,;，、]", choices)) if choice]
     control = Control(stop_evt, pause_evt)
-    kernel.call("speak", text=question)  # where nobody can hear it, it is read
+    kernel.call("speak", text=question)  # may fail: the question can be read, too
     while control.go_on():
         result = body.ask_human(
             process_id=kernel.process_id, question=question, choices=offered, timeout_s=USUAL_S, stop=control
         )
         if not result.ok and (result.cancelled or control.is_set() or result.error_code in UNHEARD):
-            continue  # a pause took it back, which may be over by now, or whoever keeps it fell silent: it is asked again
+            continue  # ask again: a pause withdrew it and may be over, or the node that keeps it fell silent
         if result.ok:
             return SkillReturn.success(str(result.values["answer"]), value=result.values["answer"])
         return SkillReturn.failure(result.error_msg, result.error_code or int(CallCode.SKILL_FAILED))

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Read and write YAML of people and programs.
+"""Read YAML strictly, and write files atomically.
 
-A key given twice is an error, which PyYAML would take without a word. Errors name the file and the line or key. Files are
-written whole.
+A key given twice is an error; PyYAML silently accepts it. Errors name the file and the line or key.
 """
 
 import os
@@ -18,9 +17,9 @@ from pydantic import BaseModel, ValidationError
 from skill_kernel.config.sections import nearest, one_sentence, shown
 
 MAX_DEPTH = 100
-"""Lists and mappings within one another."""
+"""Deepest nesting of lists and mappings."""
 MAX_BYTES = 1_000_000
-"""Size of a file; also that of a document with each alias written out, in characters."""
+"""Largest file in bytes, and largest document in characters, its aliases written out."""
 _MERGE = "tag:yaml.org,2002:merge"
 
 
@@ -29,12 +28,12 @@ class DuplicateKeyError(yaml.constructor.ConstructorError):
 
 
 _SafeLoader: Any = yaml.CSafeLoader if yaml.__with_libyaml__ else yaml.SafeLoader
-"""libyaml's is ten times as fast."""
+"""libyaml is ten times as fast."""
 
 
 def first_duplicate(node: yaml.Node | None, *, text_keys: bool = False) -> yaml.constructor.ConstructorError | None:
-    """Return the first key that a mapping at or below a node has for the second time, or that is no text where `text_keys`
-    are wanted. A merge (`<<`) may be given anew."""
+    """Return an error for the first key, at or below a node, that its mapping has twice, or that is not text if `text_keys`.
+    Merges (`<<`) may repeat."""
     waiting, known = [node], set()
     while waiting:
         here = waiting.pop()
@@ -47,7 +46,9 @@ def first_duplicate(node: yaml.Node | None, *, text_keys: bool = False) -> yaml.
         seen: set[tuple[str, str]] = set()
         for key, _ in here.value:
             if text_keys and key.tag != yaml.resolver.BaseResolver.DEFAULT_SCALAR_TAG:
-                return yaml.constructor.ConstructorError(None, None, f"the key '{shown(key.value)}' is no text", key.start_mark)
+                return yaml.constructor.ConstructorError(
+                    None, None, f"the key '{shown(key.value)}' is not text", key.start_mark
+                )
             if isinstance(key, yaml.ScalarNode) and key.tag != _MERGE:
                 if (key.tag, key.value) in seen:
                     return DuplicateKeyError(None, None, f"the key '{shown(key.value)}' is given twice", key.start_mark)
@@ -57,8 +58,8 @@ def first_duplicate(node: yaml.Node | None, *, text_keys: bool = False) -> yaml.
 
 
 def compose_yaml(text: str, *, strict: bool = False) -> yaml.Node | None:
-    """Return one document as a node. Raises yaml.YAMLError, also for what is nested deeper than MAX_DEPTH, and for aliases that
-    make more than MAX_BYTES of it."""
+    """Return one document as a node. `strict` refuses aliases. Raises yaml.YAMLError, also if it is nested deeper than
+    MAX_DEPTH, or larger than MAX_BYTES with its aliases written out."""
     written, opened = 0, list[tuple[str | None, int]]()
     anchors: dict[str | None, int] = {}
     for event in yaml.parse(text, Loader=_SafeLoader):
@@ -68,14 +69,14 @@ def compose_yaml(text: str, *, strict: bool = False) -> yaml.Node | None:
         elif isinstance(event, yaml.AliasEvent):
             if strict:
                 raise yaml.constructor.ConstructorError(None, None, "aliases are not allowed here")
-            written += anchors.get(event.anchor, MAX_BYTES)  # it has no end where it stands in what it means
+            written += anchors.get(event.anchor, MAX_BYTES)  # an alias within its own anchor would never end
         elif isinstance(event, yaml.CollectionStartEvent):
             opened.append((event.anchor, written))
             written += 1
         elif isinstance(event, yaml.ScalarEvent):
             anchors[event.anchor] = 1 + len(event.value)
             written += anchors[event.anchor]
-        wrong = f"more than {MAX_DEPTH} levels" if len(opened) > MAX_DEPTH else ""  # libyaml would exhaust the stack
+        wrong = f"more than {MAX_DEPTH} levels" if len(opened) > MAX_DEPTH else ""  # `compose` would exhaust the stack
         if wrong := wrong or (f"more than {MAX_BYTES} characters, its aliases written out" if written > MAX_BYTES else ""):
             raise yaml.composer.ComposerError(None, None, wrong, event.start_mark)  # type: ignore[arg-type]
     node: yaml.Node | None = yaml.compose(text, Loader=_SafeLoader)
@@ -83,21 +84,21 @@ def compose_yaml(text: str, *, strict: bool = False) -> yaml.Node | None:
 
 
 def read_yaml(text: str, *, strict: bool = False) -> Any:
-    """Read one document; `strict` refuses aliases and keys that are no text.
+    """Read one document; `strict` refuses aliases and keys that are not text.
 
-    Raises yaml.YAMLError, also for a key given twice and for what is nested deeper than MAX_DEPTH.
+    Raises yaml.YAMLError, also for a key given twice and where `compose_yaml` does.
     """
     try:
         node = compose_yaml(text, strict=strict)
         if wrong := first_duplicate(node, text_keys=strict):
             raise wrong
-        return yaml.SafeLoader("").construct_document(node) if node is not None else None
+        return yaml.SafeLoader("").construct_document(node) if node is not None else None  # the node is parsed already
     except (ValueError, OverflowError) as error:  # such as 2024-02-30, which looks like a date
         raise yaml.constructor.ConstructorError(None, None, shown(error)) from error
 
 
 def what_is_wrong(error: yaml.YAMLError) -> str:
-    """Return one clause for a person: the line, and what to mend there."""
+    """Describe the error to a person in one clause: the line, and what to do there."""
     mark = getattr(error, "problem_mark", None)
     where = f"line {mark.line + 1}: " if mark is not None else ""
     if isinstance(error, DuplicateKeyError):
@@ -114,7 +115,7 @@ class RecordError(ValueError):
 
 
 def checked(model: type[Record], fields: Mapping[str, Any], where: Path | str = "") -> Record:
-    """Return the record of these fields. Raises RecordError with `where` and the first wrong key."""
+    """Validate fields as a record. Raises RecordError with `where` and the first wrong key."""
     try:
         return model.model_validate(dict(fields))
     except ValidationError as error:
@@ -122,8 +123,8 @@ def checked(model: type[Record], fields: Mapping[str, Any], where: Path | str = 
 
 
 def read_mapping(path: Path, holds: str = "keys with values", *, strict: bool = True) -> dict[str, Any]:
-    """Return what a YAML file holds; without `strict` it may use aliases. Raises RecordError for a file that is unreadable, too
-    long or no mapping."""
+    """Return the mapping in a YAML file, `strict` as in `read_yaml`; `holds` tells in an error what it should be. Raises
+    RecordError if it is unreadable, too long or not a mapping."""
     try:
         with path.open("rb") as file:
             content = file.read(MAX_BYTES + 1)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Judge whether odometry and scan can be true: each by itself, one by the other, and both by what the gate ordered."""
+"""Judge whether odometry and scan can be true: each alone, against each other, and against the commands of the gate."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from skill_kernel.robot import BaseConfig
 Ranges = NDArray[np.floating]
 
 AHEAD_S = 0.5
-"""A stamp further in the future is a fault; clocks that NTP sets alike differ by some ms."""
-LOOK_S = 0.5
-"""Motion is compared with the orders in windows of this length; the body may lag behind its orders by as much."""
+"""A stamp further in the future is a fault; clocks synchronised by NTP differ by a few ms."""
+WINDOW_S = 0.5
+"""Motion is compared with the commands in windows of this length; the body may lag behind them by as much."""
 UNORDERED_S, UNORDERED_M, UNORDERED_RAD = 2.0, 0.15, 0.5
-"""A base must move this long and this far without an order: the push of a child ends sooner, a sway comes back."""
+"""Motion without a command is a fault when it is this long and this far: the push of a child ends sooner, a sway comes back."""
 CREEP_MPS, CREEP_RADPS = 0.1, 0.3
-"""Speeds below which it does not count as moving."""
+"""Below these speeds the base counts as still."""
 SLIP = 1.5
-"""Factor by which a body may move more than ordered."""
+"""Largest ratio of real to commanded motion."""
 JUMP_M, JUMP_RAD, JUMP_SPEEDS = 0.3, 1.0, 3.0
-"""Odometry jumps by more than this beyond the way that three times the largest speed takes it."""
+"""A jump goes further than JUMP_SPEEDS times the largest speed could, by more than this distance or angle."""
 JUMPED_M = 0.05
-"""Way ordered after a jump, beyond that of braking, that makes it a fault."""
+"""A jump is a fault once this distance has been commanded after it, beyond that of braking."""
 ORDERED_M, ORDERED_BLIND_M = 0.3, 1.0
-"""Way ordered before a sensor that does not change is frozen; without a scan a base that is stuck looks the same for longer."""
+"""A sensor unchanged over this commanded distance is frozen. A stuck base looks so, too: without a scan it takes longer."""
 RAY_M, RAY_SHARE, MOVED_SHARE = 0.1, 0.02, 0.2
-"""Change of a ray's length in m and of its length that counts; share of rays that change when the robot itself moves."""
+"""Change of a ray that counts, in m and as a share of its length; share of rays that change when the robot itself moves."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class _Pose:
     y: float
     yaw: float
     ordered: float
-    """Way ordered until then [m]."""
+    """Distance commanded until then [m]."""
 
     def way(self, other: _Pose) -> float:
         return math.hypot(self.x - other.x, self.y - other.y)
@@ -50,9 +50,9 @@ class _Pose:
 
 
 class Plausibility:
-    """Follow the sensors of a base and the orders of its gate. Times are seconds of one steady clock.
+    """Follow the sensors of a base and the commands of its gate. `now` is in seconds of a steady clock.
 
-    Each check returns why a measurement cannot be true, as a predicate ("jumped by …"), or "".
+    Each check returns why a measurement cannot be true, as a phrase behind the sensor's name ("jumped by …"), or "".
     """
 
     def __init__(self, base: BaseConfig) -> None:
@@ -61,33 +61,34 @@ class Plausibility:
         self._ordered = 0.0
         self._moves = False
         self._jump: tuple[str, float] | None = None
-        """Description of a jump, and the way ordered until then."""
+        """Description of a jump, and the distance commanded until then."""
         self._last: _Pose | None = None
         self._changed: _Pose | None = None
         self._ranges: Ranges | None = None
         self._ranges_then: Ranges | None = None
-        """The first scan after odometry last changed, and the pose when the scan last did."""
+        """The first scan after odometry last changed."""
         self._scan_changed: _Pose | None = None
+        """The pose when the scan last changed."""
         self.excuse()
 
     def excuse(self) -> None:
-        """Judge motion from now on only: a change of posture or attitude moves the body, too."""
-        self._look: _Pose | None = None
+        """Begin a new window: motion until now is not judged, because a change of posture or attitude moves the body, too."""
+        self._window: _Pose | None = None
         self._began: _Pose | None = None
         self._ordered_before = 0.0
 
     def order(self, speed: float, turn: float, elapsed: float) -> None:
-        """Note what the gate ordered: m/s and rad/s for so many seconds. Who touches something may turn about it."""
+        """Note a command of the gate: m/s and rad/s for `elapsed` s. A turn counts as distance: a base may pivot at a thing."""
         self._moves = speed > 0.0 or turn != 0.0
         self._ordered += (speed + abs(turn) * self._base.radius) * elapsed
 
     def stamped(self, now: float, sensor: str, stamp: float, clock: float) -> str:
-        """Judge a stamp by the time of its clock [s]; a stamp of 0 tells nothing."""
+        """Judge a stamp by `clock`, the present time of the clock it was made with [s]; 0 is no stamp."""
         before, since = self._stamps.get(sensor, (stamp, now))
         self._stamps[sensor] = (stamp, since if stamp == before else now)
         if stamp > 0.0 and 0.0 < clock < stamp - AHEAD_S:
-            return f"is stamped {stamp - clock:.1f} s in the future: set the clocks of all machines alike"
-        repeated = stamp > 0.0 and stamp == before and now - since > LOOK_S
+            return f"is stamped {stamp - clock:.1f} s in the future: synchronise the clocks of all machines"
+        repeated = stamp > 0.0 and stamp == before and now - since > WINDOW_S
         return "repeats one measurement, as its stamp tells" if repeated else ""
 
     def odometry(self, now: float, x: float, y: float, yaw: float) -> str:
@@ -100,7 +101,7 @@ class Plausibility:
         return jumped or self._frozen(here, self._changed) or self._unordered(here)
 
     def scan(self, ranges: Ranges) -> str:
-        """Judge the lengths of a turn's rays (m)."""
+        """Judge the lengths of one scan's rays (m)."""
         before, self._ranges = self._ranges, ranges
         self._ranges_then = ranges if self._ranges_then is None else self._ranges_then
         last, then = self._last, self._scan_changed
@@ -113,7 +114,7 @@ class Plausibility:
         return ""
 
     def _jumped(self, here: _Pose, before: _Pose) -> str:
-        """Return how odometry jumped, once the base has gone on: one that rests may be put elsewhere, as in a simulator."""
+        """Return how odometry jumped, once the base has driven on: at rest it may be put elsewhere, as in a simulator."""
         elapsed, base = here.at - before.at, self._base
         way, turned = here.way(before), here.turned(before)
         fastest = max(base.max_forward, base.max_backward, base.max_lateral)
@@ -135,30 +136,30 @@ class Plausibility:
         return f"{told} and the scan changes"
 
     def _unordered(self, here: _Pose) -> str:
-        """Return how the base moved, when it moved more than ordered in each window for `UNORDERED_S`."""
-        look = self._look
-        if look is None or here.at - look.at > 1.5 * LOOK_S:
+        """Return how the base moved, if it moved more than commanded in every window for `UNORDERED_S`."""
+        window = self._window
+        if window is None or here.at - window.at > 1.5 * WINDOW_S:
             self.excuse()
-            self._look = here
+            self._window = here
             return ""
-        if here.at - look.at < LOOK_S:
+        if here.at - window.at < WINDOW_S:
             return ""
-        elapsed, ordered = here.at - look.at, here.ordered - look.ordered
-        allowed, self._ordered_before, self._look = SLIP * max(ordered, self._ordered_before), ordered, here
-        moves = here.way(look) > allowed + CREEP_MPS * elapsed
-        turns = here.turned(look) > allowed / self._base.radius + CREEP_RADPS * elapsed
-        began = self._began = (self._began or look) if moves or turns else None
+        elapsed, ordered = here.at - window.at, here.ordered - window.ordered
+        allowed, self._ordered_before, self._window = SLIP * max(ordered, self._ordered_before), ordered, here
+        moves = here.way(window) > allowed + CREEP_MPS * elapsed
+        turns = here.turned(window) > allowed / self._base.radius + CREEP_RADPS * elapsed
+        began = self._began = (self._began or window) if moves or turns else None
         if began is None or here.at - began.at < UNORDERED_S:
             return ""
         way, turned = here.way(began), here.turned(began)
         if way < UNORDERED_M and turned < UNORDERED_RAD:
             return ""
         told = f"{way:.1f} m and {math.degrees(turned):.0f} degrees in {here.at - began.at:.1f} s"
-        return f"tells of motion that the gate did not order ({told}): is it pushed, or commanded past the gate?"
+        return f"tells of motion that the gate did not order ({told}): is the base pushed, or commanded past the gate?"
 
 
 def _changed_share(before: Ranges, after: Ranges) -> float:
-    """Return the share of rays that have another length; those that meet nothing, before as after, do not count."""
+    """Return the share of rays whose length has changed; rays that met nothing both times do not count."""
     size = min(before.size, after.size)
     first, second = (np.where(np.isfinite(ranges[:size]), ranges[:size], 1e3) for ranges in (before, after))
     nearer = np.minimum(first, second)

@@ -52,7 +52,7 @@ def test_who_follows_an_observation_is_told_that_none_comes_any_more(
     monkeypatch.setattr(watch, "received", received)
     monkeypatch.setattr(watch, "spun", nullcontext)
     watch.observe("coco", 7.0, follow=True)
-    assert "no observation has come for 7 s: what stands above is old" in capsys.readouterr().err
+    assert "no observation for 7 s: what is shown above is old" in capsys.readouterr().err
 
 
 def test_who_watches_is_told_that_the_robot_has_gone_and_come_again(

@@ -65,7 +65,7 @@ def book(folder: Path, shipped: str = "") -> PrescriptionBook:
         ("prescriptions: [{name: a, sentence: nod", r"line \d: is not valid YAML"),
         ("prescriptions: [&a {name: a, sentence: nod}, *a]", "aliases are not allowed"),
         ("prescriptions: [{name: a, sentence: nod, shipped: true}]", "key 'shipped' is unknown"),
-        ("prescriptions: [{1: 2}]", "is no text"),
+        ("prescriptions: [{1: 2}]", "is not text"),
         ("prescriptions: [{name: a, sentence: nod, kind: guideline, when: visible('x'), task: '  '}]", "key 'task' is empty"),
         ("prescriptions: [{name: a, sentence: nod, kind: guideline, when: visible('x'), task: Stop!}]", "only a person stops"),
         ("prescriptions: [{name: a, sentence: nod, kind: guideline, when: '  '}]", "key 'when'"),

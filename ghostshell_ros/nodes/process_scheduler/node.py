@@ -29,20 +29,20 @@ from skill_kernel.processes.scheduler import PLANNER, SCHEDULER
 BEAT_S, REST_BEAT_S = 0.1, 0.5
 """Time between two heartbeats while a process lives, and while none does."""
 DEAF = (
-    "use the robot's own emergency stop: the safety gate does not confirm the halt, so nobody knows whether the robot stands; "
+    "use the robot's own emergency stop: the safety gate does not confirm the halt, so the robot may still be moving; "
     "its tasks are told to end"
 )
 
 
 class ProcessSchedulerNode(ProcessServer):
-    """Own the processes of one robot. A new instruction joins the running ones; where two need the same exclusive
+    """Own the processes of one robot. A new instruction joins those that run; where two need the same exclusive
     subsystem, the preemption table decides (semantics section 5).
 
     An instruction that is nothing but a stop word halts the robot at once, without a model, until the halt is cleared.
-    One that begins with a stop word ("stop, nod, then resume") pauses or ends what runs at once and is not latched.
+    One that begins with a stop word ("stop, nod, then resume") pauses or ends at once what runs, and latches nothing.
 
-    With a language model System 3 reads what a new instruction means for those that run, within that table and if its strategy
-    asks for advice; standing guidelines begin reactive processes (docs/prescriptions.md).
+    If the strategy of an instruction asks for advice, a language model (System 3, docs/planning.md) judges within that table
+    what it means for those that run. Standing guidelines start reactive processes (docs/prescriptions.md).
     """
 
     def __init__(self) -> None:
@@ -55,7 +55,7 @@ class ProcessSchedulerNode(ProcessServer):
         self._core = self._link.core = self._scheduler(self._link, settings)
         self._beat = Beat(self, BEAT_S, REST_BEAT_S, lambda: self._core.living, self._answer_for_processes)
         self._halting = 0
-        """Answers to a stop word that are awaited."""
+        """Pending answers to stop words."""
         self._gate_is_halted, self._halt_cause = False, ""
         self._advice = ProcessAdvice(self, robot, self._core, self._events, halting=lambda: self.halted)
         default = load_strategies()[0].get(settings.strategy)
@@ -81,7 +81,7 @@ class ProcessSchedulerNode(ProcessServer):
             strategies=strategies,
             idle=robot.config.idle,
             idle_after_s=self.declare(
-                "idle_after_s", 5.0, "idle behaviour begins when nothing else has run for so long [s]", 0.0, 3600.0
+                "idle_after_s", 5.0, "idle behaviour begins after nothing else has run for this time [s]", 0.0, 3600.0
             ),
             max_processes=self._max_processes(),
             purposes=call_purposes(robot.registry, robot.registry.text_skill),
@@ -89,14 +89,14 @@ class ProcessSchedulerNode(ProcessServer):
         )
 
     def _answer_for_new(self) -> None:
-        """Say before anybody acts on it that it has an owner: were we to die now, the kernel would not know."""
+        """Send a heartbeat for a new process before anybody acts on it: else nobody would notice if this node died now."""
         self._beat.now()
 
     def _follow(self, process: Process, *, fresh: bool) -> None:
         self._advice.changed(process, fresh=fresh)
 
     def _answer_for_processes(self) -> None:
-        """Answer for the living processes: the skill kernel frees what a process holds that nobody answers for."""
+        """Send the heartbeat of the living processes: the skill kernel frees what a process without one holds."""
         self._heartbeat.publish(ProcessHeartbeat(process_ids=[p.process_id for p in self._core.living]))
 
     def _matcher(self) -> Matcher:
@@ -136,13 +136,13 @@ class ProcessSchedulerNode(ProcessServer):
     # -- what is reported ---------------------------------------------------------------------------------------------
 
     def _event(self, event: RunEvent) -> None:
-        if isinstance(event, Notice) and event.error_code == TaskCode.NODE_UNAVAILABLE:  # a node gives up, perhaps this one
+        if isinstance(event, Notice) and event.error_code == TaskCode.NODE_UNAVAILABLE:  # a node gave up, perhaps this one
             self._core.fail(event.process_id, TaskCode.NODE_UNAVAILABLE, event.error_msg)
         self._advice.event(event)
         if isinstance(event, CallEvent) and event.function in STEP_NAMES and event.kind is not CallKind.CONTENTION:
             if event.function == "replace_steps":
                 self._core.steps_replaced(event.process_id)
-            return  # steps and branches are calls of the scheduler alone: what is done in them is told by itself
+            return  # steps and branches exist only in the scheduler; the calls in them have events of their own
         if event.kind is ProcessKind.PLAN_ENDED and event.error_code == TaskCode.CANCELLED:
             self._link.learn_epoch()
         self._core.take(event)
@@ -162,6 +162,6 @@ class ProcessSchedulerNode(ProcessServer):
     # -- the node -----------------------------------------------------------------------------------------------------
 
     def close(self) -> None:
-        """Drop what was asked, and keep what lives as stopped."""
+        """Drop the open requests, and keep living processes as stopped ones."""
         self._advice.close()
         super().close()

@@ -49,11 +49,11 @@ from skill_kernel.robot import RobotConfigError
 from skill_kernel.team import TeamConfig
 
 STATE_DELAY_S = 0.01
-"""Time for which a change of a robot's state waits for others, so that the team's tells of them together."""
+"""Time from a change of a robot's state to the team's message of it, so that changes close together go out once."""
 
 
 class TeamEvents(EventWriter):
-    """Write the events of a node that follows them itself: `heard` gets each in order, after what wrote it has returned."""
+    """Write a node's events and feed each back to the node: `heard` gets them in order, after the writer has returned."""
 
     def __init__(self, node: TeamPlanner, heard: Callable[[RunEvent], None], *classes: type[RunEvent]) -> None:
         super().__init__(node, *classes)
@@ -66,11 +66,11 @@ class TeamEvents(EventWriter):
 
 
 class TeamPlanner(ProcessServer):
-    """Own the processes of a team and plan each by a strategy that plans for several robots (docs/teams.md).
+    """Own the processes of a team and plan each by a strategy for several robots (docs/teams.md).
 
-    People use it as they use a robot. Its calls go to the robot that they name, whose kernel, leases, epochs and halt are as
-    ever: see `TeamMember`. One robot that is halted or lost ends its calls, the plan hears of it, and the others go on. A stop
-    word halts all. `kernel_state` and `driver_states` join those of the robots, `scheduler_heartbeat` says that one is there.
+    People use it as they use a robot. Each call goes to the robot that it names, whose kernel, leases, epochs and halt work as
+    usual: see `TeamMember`. When a robot is halted or lost, its calls end, the plan is told, and the others go on. A stop word
+    halts all. `kernel_state` and `driver_states` merge those of the robots, `scheduler_heartbeat` means that one is in reach.
     """
 
     def __init__(self) -> None:
@@ -241,19 +241,19 @@ class TeamPlanner(ProcessServer):
         called = {call.process_id for member in self._members.values() for call in member.calls.values()}
         self._core.alive(SCHEDULER, called | {process.process_id for process in self._processes.values() if process.asks})
         self._core.tick()
-        ready = [member.ready() for member in self._members.values()]  # each of them: to ask proves the way
+        ready = [member.ready() for member in self._members.values()]  # asks them all: `ready` is what probes a robot
         if any(ready):
             self._heartbeat.publish(ProcessHeartbeat(process_ids=[p.process_id for p in self._core.living]))
 
     # -- what happens -------------------------------------------------------------------------------------------------
 
     def _hear(self, event: RunEvent) -> None:
-        """Take an event of this node, in order."""
+        """Handle the events of this node, in order."""
         if isinstance(event, Notice) and event.error_code == TaskCode.NODE_UNAVAILABLE:  # a callback of a process has failed
             self._core.fail(event.process_id, TaskCode.NODE_UNAVAILABLE, event.error_msg)
         self._budget.hear(event)
         if isinstance(event, CallEvent) and event.kind is not CallKind.CONTENTION:
-            for name in event.channels:
+            for name in event.channels:  # in a team, robots are the channels
                 self._members[name].view.call(event)
         self._core.take(event)
         if isinstance(event, CallEvent) and (process := self._processes.get(event.process_id)) is not None:
@@ -264,14 +264,14 @@ class TeamPlanner(ProcessServer):
             self._events.write(ProcessEvent(kind=ProcessKind.DRAINED, process_id=ended.process_id))
 
     def _contention(self, event: CallEvent) -> None:
-        """Tell the scheduler that another process of a robot keeps a call of the team waiting."""
+        """Tell the scheduler that another process of a robot keeps a team's call waiting."""
         owners = self._owners()
         if event.kind is CallKind.CONTENTION and event.process_id in owners:
             process_id, holder_id = owners[event.process_id], owners.get(event.holder_id, event.holder_id)
             self._events.write(replace(event, process_id=process_id, holder_id=holder_id, channels=(event.robot,)))
 
     def _owners(self) -> dict[str, str]:
-        """Return the process of each call by the id that the robots' kernels know."""
+        """Map the process ids at the robots' kernels, one a call, to the team's processes."""
         return {c.spec.process_id: c.process_id for m in self._members.values() for c in m.calls.values()}
 
     def _said(self, message: Said) -> None:
@@ -290,7 +290,7 @@ class TeamPlanner(ProcessServer):
             process.observed()
 
     def _robot_changed(self) -> None:
-        """Tell soon of a robot's new state, once for changes that come together."""
+        """Schedule one message of state for changes that come together."""
         if not self._state_due:
             self._state_due = True
             self.call_later(STATE_DELAY_S, self._publish_state)

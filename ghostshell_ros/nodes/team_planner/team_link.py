@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Carry out what a team's process scheduler asks, on each robot that has calls of the process."""
+"""Carry out what a team's process scheduler commands, on every robot that has calls of the process."""
 
 from __future__ import annotations
 
@@ -12,12 +12,13 @@ from skill_kernel.processes.scheduler import ProcessScheduler
 
 
 class TeamLink:
-    """Implement `RobotCommands` for a team. `interrupt_plan` tells the planner that a plan is void. On the executor's thread.
+    """Implement `RobotCommands` for a team; `interrupt_plan` tells the planner that a plan is void. Executor's thread only.
 
-    A robot's kernel knows the calls alone, so a process holds nothing between them, and its epoch counts here.
+    The robots' kernels know calls and no processes: a process holds no subsystem between two calls, and epochs count here.
     """
 
     core: ProcessScheduler
+    """Set by the owner."""
 
     def __init__(
         self,
@@ -32,14 +33,14 @@ class TeamLink:
         self.changed, self.amended = on_change, on_amend
 
     def calls(self, process_id: str) -> Iterator[tuple[TeamMember, TeamCall]]:
-        """Yield the living calls of a process, each with its robot."""
+        """Yield the unfinished calls of a process, each with its robot."""
         for member in self._members.values():
             for call in list(member.calls.values()):
                 if call.process_id == process_id:
                     yield member, call
 
     def stop(self, process_id: str, cause: str, then: Callable[[], None]) -> None:
-        """Stop the calls of a process; `then` is called when each kernel has been told, or cannot be."""
+        """Stop the calls of a process; `then` is called once every kernel has been told or is out of reach."""
         calls = list(self.calls(process_id))
         arrived = _Gathering(self._node, len(calls), lambda _: then())
         for member, call in calls:
@@ -55,14 +56,14 @@ class TeamLink:
         """Do nothing: each call has freed what it held."""
 
     def pause(self, process_id: str, cause: str) -> None:
-        """Add a pause cause to the calls at the kernels; those that wait go on waiting."""
+        """Add a pause cause to the calls that are at a kernel; those not sent yet go on waiting."""
         calls = [(member, call) for member, call in self.calls(process_id) if not call.waits]
         stopped = _Gathering(self._node, len(calls), lambda found: self.core.paused(process_id, found))
         for member, call in calls:
             member.pause(call, cause, stopped.add)
 
     def resume(self, process_id: str, cause: str) -> None:
-        """Take a pause cause back, also from a call that came to the kernel after it and waits for that."""
+        """Remove a pause cause, also from calls that reached the kernel later and are held back by it."""
         calls = [(member, call) for member, call in self.calls(process_id) if call.paused]
         holders = _Gathering(self._node, len(calls), lambda found: self.core.resumed(process_id, cause, not found, found))
         for member, call in calls:
@@ -75,7 +76,7 @@ class TeamLink:
 
 
 class _Gathering:
-    """Collect what `count` robots answer, then hand it on; soon where nobody is asked."""
+    """Collect `count` answers, then pass on the names in them; for none, on the next turn of the executor."""
 
     def __init__(self, node: RuntimeNode, count: int, then: Callable[[list[str]], None]) -> None:
         self._left, self._found, self._then = count, list[str](), then
