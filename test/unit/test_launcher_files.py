@@ -7,6 +7,7 @@ import itertools
 import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree
 
 import pytest
@@ -533,14 +534,17 @@ def test_the_planners_model_is_not_the_detectors(environment: Mapping[str, str])
 def test_the_detector_is_told_whose_eyes_it_looks_through(environment: Mapping[str, str], composed: str) -> None:
     specs = describe("robot", {"robot": "coco", "robot_name": "desk", "detector": "true", "composed": composed}, environment)
     (detector,) = (spec for spec in specs if "object_detector" in " ".join((*executables([spec]), *words(spec)[1].split())))
-    told = []
+    told: dict[str, dict[str, Any]] = {}
     for option, file in itertools.pairwise(detector.command):
         if option == "--params-file" and isinstance(file, InlineParameters):
-            told.append(file.values)
+            told.setdefault(file.node, {}).update(file.values)
         elif option == "--params-file":
             sections = yaml.safe_load(Path(str(file)).read_text(encoding="utf-8"))
-            told += [section["ros__parameters"] for name, section in sections.items() if name.endswith("/object_detector")]
-    assert [values["robot"] for values in told if "robot" in values][-1] == "coco"
+            for node, section in sections.items():
+                told.setdefault(node, {}).update(section["ros__parameters"])
+    # In rcl the pattern that came last for the first time wins, whatever a later file says of an earlier one.
+    of_node = [values for node, values in told.items() if node in ("/**", "/**/object_detector", "/desk/object_detector")]
+    assert [values["robot"] for values in of_node if "robot" in values][-1] == "coco"
 
 
 def test_two_robots_have_one_memory_between_them(environment: Mapping[str, str]) -> None:
