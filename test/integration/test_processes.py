@@ -370,7 +370,7 @@ def test_a_question_ends_with_its_process_and_a_stop_word_as_an_answer_halts(rob
     process_id = robot.begin("open the door")
     stopped = robot.answer(robot.asked().id, "Stop, please!")
     assert not stopped.success and "the safety gate does not confirm the halt" in stopped.error_msg, "there is no gate"
-    assert "nobody knows whether the robot stands" in stopped.error_msg and not stopped.error_msg.startswith("stopped")
+    assert "the robot may still be moving" in stopped.error_msg and not stopped.error_msg.startswith("stopped")
     wait_until(lambda: not robot.questions, 3.0, "its question has ended")
     assert robot.state(process_id, ProcessState.STOPPED).error_code == TaskCode.ROBOT_HALTED
     wait_until(lambda: robot.watch.kernel and not robot.watch.kernel.running, 3.0, "nothing waits any more")
