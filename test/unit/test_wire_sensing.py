@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is measured and seen, as messages tell it: what is not a number was not measured and is no sight."""
+"""Read measurements and sightings from messages: whatever is not a number was neither measured nor seen."""
 
 from __future__ import annotations
 
