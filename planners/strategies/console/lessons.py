@@ -51,7 +51,7 @@ def tidied(entries: Sequence[Entry]) -> list[Entry]:
 
 def fault_of(improved: Sequence[Entry], entries: Sequence[Entry]) -> str:
     """Return why an improved interaction is not kept; "" where it may be. `entries` are those that it was made of."""
-    waits = [entry for entry in improved[:-1] if entry.code.rpartition("\n")[2].strip() == WAIT]
+    waits = [entry for entry in improved[:-1] if entry.waits]
     said = {_words(text) for text in instructions(list(entries))}
     if not improved or improved[0].heard is None or len(improved) < 3:
         return "the improved interaction does not begin with what somebody said, or holds nothing that was done"
@@ -104,7 +104,7 @@ def _alike(improved: Sequence[Entry], confirmed: Sequence[Lesson]) -> list[Lesso
 
 def _instructs(entry: Entry) -> bool:
     """Return whether somebody said here what is wanted, and did not only answer a question."""
-    return entry.heard is not None and entry.code.rpartition("\n")[2].strip() == WAIT
+    return entry.waits and entry.heard is not None
 
 
 def _instructed(entries: Sequence[Entry]) -> set[str]:

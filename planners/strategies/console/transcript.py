@@ -28,6 +28,11 @@ class Entry:
         return "\n".join([*lines, self.output] if self.output else lines)
 
     @property
+    def waits(self) -> bool:
+        """Return whether it waits for the next thing that somebody wants."""
+        return self.code.rpartition("\n")[2].strip() == WAIT
+
+    @property
     def heard(self) -> str | None:
         """Return what a person said here, where that is its result; else None."""
         if not self.output or not _HEARS.fullmatch(self.code.rpartition("\n")[2].strip()):
@@ -78,7 +83,7 @@ def instructions(entries: list[Entry]) -> list[str]:
 def newest(entries: list[Entry], characters: int) -> list[Entry]:
     """Return the newest whole interactions of a transcript, each from where a person was waited for, in about so many
     characters; the last one always, however long it is."""
-    begins = [i for i, entry in enumerate(entries) if entry.code.rpartition("\n")[2].strip() == WAIT]
+    begins = [i for i, entry in enumerate(entries) if entry.waits]
     for begin in begins:
         if len(written(entries[begin:])) <= characters:
             return entries[begin:]
