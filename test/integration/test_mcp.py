@@ -34,6 +34,7 @@ from mcp_types import ElicitRequestParams, ElicitResult
 from process_robot import ROBOT_YAML
 from sensor_msgs.msg import Image
 
+from ghostshell_ros.cli.robot_client import robots_of
 from ghostshell_ros.nodes.dashboard.access import Access, Record
 from ghostshell_ros.nodes.dashboard.listening import listening
 from ghostshell_ros.nodes.dashboard.mcp_http import McpHttp
@@ -89,6 +90,8 @@ class Rig:
         self.mind = self.start_mind()
         self.served.start()
         wait_until(lambda: self.watch.servers_ready and self.watch.kernel is not None, 60.0, "the robot is there")
+        # Where there are several, each call must say which: one that was killed in another file is there for a while.
+        wait_until(lambda: robots_of(self.watch) == [self.name], 60.0, "no other robot is there")
 
     def _serve(self) -> None:
         loop = asyncio.new_event_loop()
